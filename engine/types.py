@@ -1,0 +1,197 @@
+"""The values that pass between the parts of the engine. All frozen; a miss is a value, failures raise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """What became of a lookup. Only the first six are in a hit rate's denominator."""
+
+    EXACT_HIT = "exact_hit"
+    SEMANTIC_HIT = "semantic_hit"
+    PARTIAL_HIT = "partial_hit"
+    STALE_HIT = "stale_hit"
+    COALESCED = "coalesced"  # waited for another's identical miss: no hit, but in the denominator
+    MISS = "miss"
+    BYPASS = "bypass"  # never looked up, or not allowed to: see Lookup.reason
+    ERROR = "error"  # the upstream failed, or the client left
+
+
+HITS = frozenset({Outcome.EXACT_HIT, Outcome.SEMANTIC_HIT, Outcome.PARTIAL_HIT, Outcome.STALE_HIT})
+ELIGIBLE = HITS | {Outcome.COALESCED, Outcome.MISS}
+
+
+class Purpose(StrEnum):
+    """Why a lookup was made. Only traffic counts in a hit rate."""
+
+    TRAFFIC = "traffic"
+    WARMUP = "warmup"
+    PROBE = "probe"
+
+
+class Switch(StrEnum):
+    """The first lever at night: what a namespace may serve."""
+
+    ON = "on"
+    EXACT_ONLY = "exact-only"
+    OFF = "off"
+
+
+class VerifyMode(StrEnum):
+    SAFE = "safe"
+    HARD = "hard"
+    STRICT = "strict"
+
+
+class RemovalCause(StrEnum):
+    """Why an entry left a tier."""
+
+    EXPIRED = "expired"
+    EXPLICIT = "explicit"
+    REPLACED = "replaced"
+    SIZE = "size"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a namespace serves. `version` grows by one with each change, and stands on every lookup's span.
+
+    threshold: cosine in [-1, 1]; a candidate may serve when its similarity >= threshold. None = the embedder's default.
+    ttl_s: seconds > 0 from the store; the entry's own expiry is jittered once, at the store.
+    holdout_ratio: share of would-be hits sent upstream at random, 0..1.
+    """
+
+    version: int = 0
+    switch: Switch = Switch.ON
+    threshold: float | None = None
+    ttl_s: float = 86_400.0
+    verify_mode: VerifyMode = VerifyMode.HARD
+    holdout_ratio: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Generations:
+    """Which entries of a namespace may be seen: those whose generation is in `live`. New ones are written with `write`.
+
+    A token is never repeated (milliseconds + 64 random bits). An empty `live` (a lost record) sees nothing.
+    A purge sets live = {new}; its undo adds the old tokens back, so that entries stored in between stay visible too.
+    """
+
+    write: str = ""
+    live: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and money of one upstream answer. None = not reported; absent is not 0."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None  # the provider's own prompt cache; included in input_tokens
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One stored answer.
+
+    entry_id: 32 hex digits, new with each store. key: 64 hex digits, HMAC-SHA-256 of the canonical request.
+    partition: 32 hex digits, HMAC of all that must be equal before two prompts may be compared.
+    vector: float32 little-endian bytes, L2-normalised, or empty when the entry is exact-only; `embedder` names its space.
+    body: the upstream's complete non-streamed JSON answer, bytes.
+    prompt: the last user turn's text (what a verifier compares), parse: its verifier parse as JSON.
+    """
+
+    entry_id: str
+    key: str
+    partition: str
+    namespace: str
+    tenant: str
+    model: str
+    model_version: str
+    generation: str
+    created_ms: int
+    expires_ms: int
+    body: bytes
+    prompt: str = ""
+    parse: str = ""
+    vector: bytes = b""
+    embedder: str = ""
+    usage: Usage = Usage()
+    upstream_ms: float = 0.0
+
+    @property
+    def size_bytes(self) -> int:
+        """Approximate bytes that the entry occupies: body, prompt, parse, vector and a constant for the rest."""
+        return len(self.body) + len(self.prompt.encode()) + len(self.parse) + len(self.vector) + 512
+
+
+@dataclass(frozen=True, slots=True)
+class EntryHead:
+    """An entry without its body: what scans, previews and reclaiming need."""
+
+    entry_id: str
+    key: str
+    partition: str
+    namespace: str
+    tenant: str
+    model: str
+    generation: str
+    created_ms: int
+    expires_ms: int
+    size_bytes: int
+    cost_usd: float | None
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRow:
+    """A stored vector as the vector tier catches up with its partition."""
+
+    key: str
+    entry_id: str
+    generation: str
+    expires_ms: int
+    embedder: str
+    vector: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One rule's word on a candidate. veto = the candidate must not serve. detail: the tokens compared, nothing more."""
+
+    rule: str
+    veto: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The nearest entry that the semantic lookup considered: the most similar one that passed, else the most similar."""
+
+    entry_id: str
+    key: str
+    similarity: float
+    passed: bool
+    verdicts: tuple[Verdict, ...] = ()
+    prompt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One timed step of a lookup: offset and duration in microseconds from the lookup's start."""
+
+    name: str
+    start_us: int
+    duration_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace's policy and generations as a gateway sees them now."""
+
+    name: str
+    policy: Policy = field(default_factory=Policy)
+    generations: Generations = field(default_factory=Generations)

@@ -1,0 +1,51 @@
+"""StorageError
+├── permanent
+│   ├── StoreMissing    there is no such database yet
+│   ├── StoreCorrupt    the file is not a database, or is damaged
+│   ├── SchemaTooNew    written by a newer program
+│   ├── StoreReadOnly   the file or its folder cannot be written
+│   └── InvalidStoreUrl a URL of an unknown kind
+└── retryable
+    ├── StoreBusy       locked longer than the timeout
+    └── StoreFull       no space left on the device
+"""
+
+from __future__ import annotations
+
+
+class StorageError(Exception):
+    """Base of all the storage's errors. Messages name the file and what to do next."""
+
+    retryable = False
+
+
+class StoreMissing(StorageError):
+    """There is no such database yet."""
+
+
+class StoreCorrupt(StorageError):
+    """The file is not a database, or is damaged."""
+
+
+class SchemaTooNew(StorageError):
+    """The database was written by a newer program."""
+
+
+class StoreReadOnly(StorageError):
+    """The file or its folder cannot be written."""
+
+
+class InvalidStoreUrl(StorageError):
+    """The URL is of an unknown kind."""
+
+
+class StoreBusy(StorageError):
+    """Locked longer than the timeout."""
+
+    retryable = True
+
+
+class StoreFull(StorageError):
+    """No space left on the device."""
+
+    retryable = True

@@ -1,0 +1,308 @@
+"""The tables. `telemetry.db` is written by the collector alone; `ops.db` by console, worker and CLI.
+
+SQLModel declares; the writers use Core `executemany` with tuples in column order. Times are UTC integers: `_ns`, `_ms`.
+A new column or table goes through Alembic (`storage/migrations`), from the first schema on.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, MetaData, UniqueConstraint
+from sqlmodel import Field, SQLModel
+
+telemetry_metadata = MetaData()
+ops_metadata = MetaData()
+
+
+def _big(**options: object) -> Column[int]:
+    return Column(BigInteger, **options)  # type: ignore[arg-type]
+
+
+class Source(SQLModel, table=True):
+    """One sender of telemetry, or one scrape target: what it sent, what was refused, when it was last seen."""
+
+    __tablename__ = "sources"
+    metadata = telemetry_metadata
+    __table_args__ = (UniqueConstraint("kind", "service", "instance", "scope", "dialect"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    kind: str  # otlp_traces | otlp_metrics | otlp_logs | scrape
+    service: str  # service.name, or the target's URL
+    instance: str = ""  # service.instance.id
+    scope: str = ""  # instrumentation scope, name@version
+    dialect: str = ""  # which vocabulary understood it; '' = none
+    demo: bool = False
+    first_seen_ms: int = Field(sa_column=_big(nullable=False))
+    last_seen_ms: int = Field(sa_column=_big(nullable=False))
+    last_span_ms: int | None = Field(default=None, sa_column=_big())  # newest end time seen: lag = last_seen - last_span
+    accepted: int = Field(default=0, sa_column=_big(nullable=False))  # new spans, points or samples
+    duplicates: int = Field(default=0, sa_column=_big(nullable=False))
+    lookups: int = Field(default=0, sa_column=_big(nullable=False))
+    dropped: int = Field(default=0, sa_column=_big(nullable=False))  # understood, answered, not stored (metrics, logs)
+    missing: str = "{}"  # JSON: canonical field -> number of lookups that lacked it
+    last_error: str = ""
+    last_error_ms: int | None = Field(default=None, sa_column=_big())
+
+
+class Reject(SQLModel, table=True):
+    """Spans refused, by sender and reason. Counted, never logged one by one."""
+
+    __tablename__ = "rejects"
+    metadata = telemetry_metadata
+
+    source_id: int = Field(primary_key=True)
+    reason: str = Field(primary_key=True)
+    count: int = Field(default=0, sa_column=_big(nullable=False))
+    last_ms: int = Field(sa_column=_big(nullable=False))
+
+
+class Span(SQLModel, table=True):
+    """The hot columns of a span. The rest of its attributes is in `span_payloads`, compressed."""
+
+    __tablename__ = "spans"
+    metadata = telemetry_metadata
+    __table_args__ = (
+        UniqueConstraint("trace_id", "span_id"),
+        Index("ix_spans_start", "start_ns"),
+    )
+
+    id: int | None = Field(default=None, primary_key=True)
+    trace_id: bytes = Field(sa_column=Column(LargeBinary, nullable=False))  # 16 bytes
+    span_id: bytes = Field(sa_column=Column(LargeBinary, nullable=False))  # 8 bytes
+    parent_id: bytes | None = Field(default=None, sa_column=Column(LargeBinary))
+    source_id: int
+    name: str
+    kind: int  # OTLP SpanKind
+    start_ns: int = Field(sa_column=_big(nullable=False))
+    end_ns: int = Field(sa_column=_big(nullable=False))  # as sent: may lie before start
+    status: int  # OTLP StatusCode: 0 unset, 1 ok, 2 error
+    status_message: str = ""
+    service: str = ""
+    operation: str = ""  # chat | embeddings | execute_tool | …, '' = unknown
+    provider: str = ""
+    model: str = ""
+    input_tokens: int | None = None  # total, cached included (normalised)
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None  # provider-side prompt cache; absent is not 0
+    token_rule: str = ""  # inclusive | additive | '' : the rule applied to the raw counts
+    cost_usd: float | None = None
+    is_call: bool = False  # the span that stands for one logical model call (nested instrumentations count once)
+
+
+class SpanPayload(SQLModel, table=True):
+    """zlib-compressed JSON: {"attributes": {…}, "events": […], "links": […], "resource": {…}}."""
+
+    __tablename__ = "span_payloads"
+    metadata = telemetry_metadata
+
+    span_id: int = Field(primary_key=True)  # spans.id
+    payload: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+
+
+class LookupRecord(SQLModel, table=True):
+    """One cache decision, from any dialect. NULL = not recorded by this sender, never 0."""
+
+    __tablename__ = "lookups"
+    metadata = telemetry_metadata
+    __table_args__ = (
+        UniqueConstraint("trace_id", "span_id"),
+        Index("ix_lookups_at", "at_ms"),
+        Index("ix_lookups_ns_at", "namespace", "at_ms"),
+    )
+
+    id: int | None = Field(default=None, primary_key=True)
+    trace_id: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    span_id: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    source_id: int
+    dialect: str
+    cache_kind: str  # response | provider_prompt | kv_prefix: three different things, never mixed
+    at_ms: int = Field(sa_column=_big(nullable=False))  # start
+    duration_ms: float  # whole request, upstream included
+    outcome: str  # engine.types.Outcome
+    reason: str = ""
+    purpose: str = "traffic"
+    tier: str = ""
+    namespace: str = ""
+    tenant: str = ""
+    model: str = ""
+    model_version: str = ""
+    provider: str = ""
+    client: str = ""
+    switch: str = ""
+    policy_version: int | None = None
+    generation: str = ""
+    partition: str = ""
+    key: str = ""
+    fingerprint: str = ""
+    prompt_hash: str = ""
+    prompt_simhash: str = ""
+    prompt: str | None = None
+    entry_id: str = ""
+    entry_age_s: float | None = None
+    entry_bytes: int | None = None
+    candidates: int | None = None
+    candidate_id: str = ""
+    similarity: float | None = None  # cosine of the candidate, higher is closer
+    threshold: float | None = None
+    passed: bool | None = None  # no verifier vetoed the candidate
+    verdicts: str = ""  # JSON [[rule, veto, detail], …]
+    candidate_prompt: str | None = None
+    holdout_propensity: float | None = None
+    held_out: bool | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    lookup_ms: float | None = None
+    upstream_ms: float | None = None
+    saved_ms: float | None = None
+    saved_usd: float | None = None
+    cost_usd: float | None = None
+
+
+class TraceSummary(SQLModel, table=True):
+    """One row a trace, kept up at ingest."""
+
+    __tablename__ = "trace_summaries"
+    metadata = telemetry_metadata
+    __table_args__ = (Index("ix_trace_start", "start_ns"),)
+
+    trace_id: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    start_ns: int = Field(sa_column=_big(nullable=False))
+    end_ns: int = Field(sa_column=_big(nullable=False))
+    spans: int = 0
+    errors: int = 0
+    lookups: int = 0
+    root_name: str = ""  # '' while the root has not come
+    service: str = ""
+
+
+class Rollup(SQLModel, table=True):
+    """Lookups by minute and dimensions: counts and sums, never ratios. Written in the batch's own transaction."""
+
+    __tablename__ = "rollups_1m"
+    metadata = telemetry_metadata
+    __table_args__ = (Index("ix_rollup_at", "at_ms"),)
+
+    at_ms: int = Field(sa_column=_big(primary_key=True))  # start of the minute
+    cache_kind: str = Field(primary_key=True)
+    source_id: int = Field(primary_key=True)
+    purpose: str = Field(primary_key=True)
+    namespace: str = Field(primary_key=True)
+    tenant: str = Field(primary_key=True)
+    model: str = Field(primary_key=True)
+    tier: str = Field(primary_key=True)
+    outcome: str = Field(primary_key=True)
+    reason: str = Field(primary_key=True)
+    lookups: int = Field(default=0, sa_column=_big(nullable=False))
+    duration_us: int = Field(default=0, sa_column=_big(nullable=False))  # integer sums: the order of arrival cannot matter
+    input_tokens: int = Field(default=0, sa_column=_big(nullable=False))
+    input_tokens_n: int = Field(default=0, sa_column=_big(nullable=False))  # how many lookups reported them
+    output_tokens: int = Field(default=0, sa_column=_big(nullable=False))
+    cost_nusd: int = Field(default=0, sa_column=_big(nullable=False))  # billionths of a US dollar
+    cost_n: int = Field(default=0, sa_column=_big(nullable=False))
+    saved_nusd: int = Field(default=0, sa_column=_big(nullable=False))
+    saved_usd_n: int = Field(default=0, sa_column=_big(nullable=False))
+    saved_us: int = Field(default=0, sa_column=_big(nullable=False))
+    saved_us_n: int = Field(default=0, sa_column=_big(nullable=False))
+    duration_sketch: bytes = Field(default=b"", sa_column=Column(LargeBinary, nullable=False))  # mergeable, 1 % relative
+
+
+class MetricSample(SQLModel, table=True):
+    """One scraped sample. `labels` is canonical JSON (sorted keys)."""
+
+    __tablename__ = "metric_samples"
+    metadata = telemetry_metadata
+    __table_args__ = (Index("ix_samples", "source_id", "name", "at_ms"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    source_id: int
+    name: str
+    labels: str
+    kind: str  # counter | gauge | histogram | summary | unknown
+    at_ms: int = Field(sa_column=_big(nullable=False))
+    value: float
+
+
+class ActEvent(SQLModel, table=True):
+    """An append-only, hash-chained record: what an operator asked for and what came of it."""
+
+    __tablename__ = "act_events"
+    metadata = ops_metadata
+    __table_args__ = (UniqueConstraint("act_id", "event"), Index("ix_act_at", "at_ms"))
+
+    seq: int | None = Field(default=None, primary_key=True)
+    act_id: str  # the operation id: a second click with the same id does nothing
+    event: str  # pending | done | failed | undone | reclaimed | cancelled
+    kind: str  # purge | undo | switch | threshold | warmup | key_create | key_revoke
+    namespace: str = ""
+    actor: str
+    origin: str  # console | cli | worker
+    at_ms: int = Field(sa_column=_big(nullable=False))
+    body: str  # JSON: parameters, preview, result, verification. No prompts.
+    previous_hash: str
+    hash: str  # SHA-256 over the length-prefixed fields and the previous hash
+
+
+class Job(SQLModel, table=True):
+    """Long work, done by the worker; pages poll the row."""
+
+    __tablename__ = "jobs"
+    metadata = ops_metadata
+
+    id: str = Field(primary_key=True)
+    kind: str  # reclaim | warmup
+    act_id: str = Field(unique=True)
+    namespace: str = ""
+    state: str = "queued"  # queued | running | done | failed | cancelled
+    parameters: str = "{}"
+    progress: str = "{}"  # JSON: done, total, and what the kind reports
+    error: str = ""
+    created_ms: int = Field(sa_column=_big(nullable=False))
+    not_before_ms: int = Field(default=0, sa_column=_big(nullable=False))
+    lease_ms: int = Field(default=0, sa_column=_big(nullable=False))  # running and older than this = a dead worker's
+    attempts: int = 0
+    finished_ms: int | None = Field(default=None, sa_column=_big())
+
+
+class WorkerBeat(SQLModel, table=True):
+    """A worker's heartbeat."""
+
+    __tablename__ = "worker_beats"
+    metadata = ops_metadata
+
+    worker_id: str = Field(primary_key=True)
+    started_ms: int = Field(sa_column=_big(nullable=False))
+    last_ms: int = Field(sa_column=_big(nullable=False))
+    errors: int = 0
+
+
+class PolicyRecord(SQLModel, table=True):
+    """The history of a namespace's policy. What is in force is the engine's store's to say."""
+
+    __tablename__ = "policy_history"
+    metadata = ops_metadata
+    __table_args__ = (UniqueConstraint("namespace", "version"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    namespace: str
+    version: int
+    policy: str  # JSON
+    actor: str
+    act_id: str
+    at_ms: int = Field(sa_column=_big(nullable=False))
+
+
+class Label(SQLModel, table=True):
+    """A person's word on a pair: does the same answer serve?"""
+
+    __tablename__ = "labels"
+    metadata = ops_metadata
+    __table_args__ = (UniqueConstraint("namespace", "prompt_hash", "candidate_id", "actor"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    namespace: str
+    prompt_hash: str
+    candidate_id: str
+    similarity: float
+    serves: bool
+    actor: str
+    at_ms: int = Field(sa_column=_big(nullable=False))

@@ -1,0 +1,125 @@
+"""What collectors hand to `storage.spans.write`: named tuples in column order, so that `executemany` takes them as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class SourceKey(NamedTuple):
+    """Who sent it. The writer finds or makes the row of `sources`."""
+
+    kind: str
+    service: str
+    instance: str = ""
+    scope: str = ""
+    dialect: str = ""
+    demo: bool = False
+
+
+class SpanRow(NamedTuple):
+    """A span's hot columns (storage.models.Span, less id and source_id) and its compressed payload."""
+
+    trace_id: bytes
+    span_id: bytes
+    parent_id: bytes | None
+    name: str
+    kind: int
+    start_ns: int
+    end_ns: int
+    status: int
+    status_message: str
+    service: str
+    operation: str
+    provider: str
+    model: str
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_input_tokens: int | None
+    token_rule: str
+    cost_usd: float | None
+    is_call: bool
+    payload: bytes
+
+
+class LookupRow(NamedTuple):
+    """A cache decision (storage.models.LookupRecord, less id and source_id), in column order."""
+
+    trace_id: bytes
+    span_id: bytes
+    dialect: str
+    cache_kind: str
+    at_ms: int
+    duration_ms: float
+    outcome: str
+    reason: str = ""
+    purpose: str = "traffic"
+    tier: str = ""
+    namespace: str = ""
+    tenant: str = ""
+    model: str = ""
+    model_version: str = ""
+    provider: str = ""
+    client: str = ""
+    switch: str = ""
+    policy_version: int | None = None
+    generation: str = ""
+    partition: str = ""
+    key: str = ""
+    fingerprint: str = ""
+    prompt_hash: str = ""
+    prompt_simhash: str = ""
+    prompt: str | None = None
+    entry_id: str = ""
+    entry_age_s: float | None = None
+    entry_bytes: int | None = None
+    candidates: int | None = None
+    candidate_id: str = ""
+    similarity: float | None = None
+    threshold: float | None = None
+    passed: bool | None = None
+    verdicts: str = ""
+    candidate_prompt: str | None = None
+    holdout_propensity: float | None = None
+    held_out: bool | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    lookup_ms: float | None = None
+    upstream_ms: float | None = None
+    saved_ms: float | None = None
+    saved_usd: float | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceBatch:
+    """What one sender sent in one request. rejects: reason -> count. missing: field -> lookups that lacked it."""
+
+    source: SourceKey
+    spans: Sequence[SpanRow] = ()
+    lookups: Sequence[LookupRow] = ()
+    rejects: Mapping[str, int] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
+    dropped: int = 0
+    error: str = ""
+
+
+class SampleRow(NamedTuple):
+    """One scraped sample (storage.models.MetricSample, less id and source_id)."""
+
+    name: str
+    labels: str
+    kind: str
+    at_ms: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What a committed batch added. accepted + duplicates = spans given."""
+
+    accepted: int
+    duplicates: int
+    lookups: int
