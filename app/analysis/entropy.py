@@ -1,0 +1,71 @@
+"""Entropy of a mix of prompts, in bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Entropy:
+    """How varied a mix is.
+
+    plug_in_bits: -sum p log2 p of the counts. bits: the same with Miller and Madow's bias term, (K - 1) / (2 N ln 2).
+    normalised_ratio: plug-in over log2 K, 0..1; None when there is one kind only.
+    effective: 2 ** plug_in_bits, "as varied as this many equal prompts".
+    n: observations. kinds: different ones seen.
+    """
+
+    plug_in_bits: float
+    bits: float
+    normalised_ratio: float | None
+    effective: float
+    n: int
+    kinds: int
+
+
+def entropy(counts: ArrayLike) -> Entropy | None:
+    """Return the entropy of these counts, or None when there is nothing to count.
+
+    counts: shape (k,), non-negative; zeros are left out. Biased low when many kinds were seen once: compare windows of equal n.
+    Raises ValueError when a count is negative or not finite.
+    Source: Miller, Note on the bias of information estimates, 1955.
+    """
+    values = np.asarray(counts, dtype=np.float64).ravel()
+    if not np.all(np.isfinite(values)) or np.any(values < 0):
+        raise ValueError("counts must be finite and not negative")
+    values = values[values > 0]
+    total = float(values.sum())
+    if total == 0:
+        return None
+    shares: NDArray[np.float64] = values / total
+    plug_in = max(0.0, float(-(shares * np.log2(shares)).sum()))
+    kinds = int(values.size)
+    return Entropy(
+        plug_in_bits=plug_in,
+        bits=plug_in + (kinds - 1) / (2 * total * float(np.log(2))),
+        normalised_ratio=plug_in / float(np.log2(kinds)) if kinds > 1 else None,
+        effective=float(2**plug_in),
+        n=round(total),
+        kinds=kinds,
+    )
+
+
+def rarefied(counts: ArrayLike, n: int, *, draws: int = 20, seed: int = 0) -> float | None:
+    """Return the mean plug-in entropy (bits) of `draws` samples of n observations, without replacement; None when fewer than n.
+
+    Two windows may be compared only at equal n: the plug-in estimate grows with it.
+    """
+    values = np.asarray(counts, dtype=np.int64).ravel()
+    values = values[values > 0]
+    if n <= 0 or int(values.sum()) < n:
+        return None
+    if int(values.sum()) == n:
+        whole = entropy(values)
+        return whole.plug_in_bits if whole else None
+    rng = np.random.default_rng(seed)
+    samples = rng.multivariate_hypergeometric(values, n, size=draws)
+    found = [entropy(sample) for sample in samples]
+    return float(np.mean([one.plug_in_bits for one in found if one]))

@@ -1,0 +1,69 @@
+"""Entropy: known answers and what must always hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.analysis.entropy import entropy, rarefied
+
+COUNTS = st.lists(st.integers(0, 50), min_size=1, max_size=40)
+
+
+def test_known_answer_of_four_kinds() -> None:
+    found = entropy([4, 2, 1, 1])
+    assert found is not None
+    assert found.plug_in_bits == pytest.approx(1.75)
+    assert found.bits == pytest.approx(2.0205, abs=5e-5)
+    assert found.normalised_ratio == pytest.approx(0.875)
+    assert found.effective == pytest.approx(3.364, abs=5e-4)
+    assert (found.n, found.kinds) == (8, 4)
+
+
+def test_nothing_counted_is_no_entropy_and_one_kind_is_none_at_all() -> None:
+    assert entropy([]) is None
+    assert entropy([0, 0]) is None
+    single = entropy([7])
+    assert single is not None
+    assert (single.plug_in_bits, single.normalised_ratio, single.effective) == (0.0, None, 1.0)
+
+
+@pytest.mark.parametrize("bad", [[-1, 2], [float("nan")], [float("inf")]])
+def test_impossible_counts_are_refused(bad: list[float]) -> None:
+    with pytest.raises(ValueError, match="counts must be finite"):
+        entropy(bad)
+
+
+@given(COUNTS)
+def test_entropy_lies_between_zero_and_the_logarithm_of_the_kinds(counts: list[int]) -> None:
+    found = entropy(counts)
+    if found is None:
+        assert sum(counts) == 0
+    else:
+        assert 0 <= found.plug_in_bits <= np.log2(found.kinds) + 1e-9
+        assert found.bits >= found.plug_in_bits
+
+
+@given(COUNTS, st.randoms())
+def test_order_of_the_kinds_does_not_matter(counts: list[int], random: object) -> None:
+    shuffled = sorted(counts)
+    first, second = entropy(counts), entropy(shuffled)
+    assert (first is None) == (second is None)
+    if first and second:
+        assert first.plug_in_bits == pytest.approx(second.plug_in_bits)
+
+
+def test_rarefying_makes_windows_of_different_sizes_comparable() -> None:
+    rng = np.random.default_rng(1)
+    weights = 1 / np.arange(1, 1001)
+    weights /= weights.sum()
+    small, large = (np.bincount(rng.choice(1000, size, p=weights), minlength=1000) for size in (500, 5000))
+    plain_small, plain_large = entropy(small), entropy(large)
+    assert plain_small
+    assert plain_large
+    equal = rarefied(large, 500)
+    assert equal is not None
+    assert abs(equal - plain_small.plug_in_bits) < abs(plain_large.plug_in_bits - plain_small.plug_in_bits) / 3
+    assert rarefied(small, 501) is None
