@@ -3,8 +3,10 @@
 │   ├── StoreMissing    there is no such database yet
 │   ├── StoreCorrupt    the file is not a database, or is damaged
 │   ├── SchemaTooNew    written by a newer program
+│   ├── SchemaTooOld    waits for its writer to migrate it
 │   ├── StoreReadOnly   the file or its folder cannot be written
-│   └── InvalidStoreUrl a URL of an unknown kind
+│   ├── InvalidStoreUrl a URL of an unknown kind
+│   └── UnknownAct      there is no act of this id
 └── retryable
     ├── StoreBusy       locked longer than the timeout
     └── StoreFull       no space left on the device
@@ -31,12 +33,20 @@ class SchemaTooNew(StorageError):
     """The database was written by a newer program."""
 
 
+class SchemaTooOld(StorageError):
+    """The database waits for its writer to migrate it."""
+
+
 class StoreReadOnly(StorageError):
     """The file or its folder cannot be written."""
 
 
 class InvalidStoreUrl(StorageError):
     """The URL is of an unknown kind."""
+
+
+class UnknownAct(StorageError):
+    """There is no act of this id."""
 
 
 class StoreBusy(StorageError):

@@ -227,7 +227,8 @@ class ActEvent(SQLModel, table=True):
 
     __tablename__ = "act_events"
     metadata = ops_metadata
-    __table_args__ = (UniqueConstraint("act_id", "event"), Index("ix_act_at", "at_ms"))
+    # AUTOINCREMENT remembers the highest number ever given: a deleted last row is noticed.
+    __table_args__ = (UniqueConstraint("act_id", "event"), Index("ix_act_at", "at_ms"), {"sqlite_autoincrement": True})
 
     seq: int | None = Field(default=None, primary_key=True)
     act_id: str  # the operation id: a second click with the same id does nothing

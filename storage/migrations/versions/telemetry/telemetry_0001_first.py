@@ -1,0 +1,185 @@
+"""The first schema."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "telemetry_0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "lookups",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("trace_id", sa.LargeBinary(), nullable=False),
+        sa.Column("span_id", sa.LargeBinary(), nullable=False),
+        sa.Column("source_id", sa.Integer(), nullable=False),
+        sa.Column("dialect", sa.String(), nullable=False),
+        sa.Column("cache_kind", sa.String(), nullable=False),
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("duration_ms", sa.Float(), nullable=False),
+        sa.Column("outcome", sa.String(), nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("purpose", sa.String(), nullable=False),
+        sa.Column("tier", sa.String(), nullable=False),
+        sa.Column("namespace", sa.String(), nullable=False),
+        sa.Column("tenant", sa.String(), nullable=False),
+        sa.Column("model", sa.String(), nullable=False),
+        sa.Column("model_version", sa.String(), nullable=False),
+        sa.Column("provider", sa.String(), nullable=False),
+        sa.Column("client", sa.String(), nullable=False),
+        sa.Column("switch", sa.String(), nullable=False),
+        sa.Column("policy_version", sa.Integer(), nullable=True),
+        sa.Column("generation", sa.String(), nullable=False),
+        sa.Column("partition", sa.String(), nullable=False),
+        sa.Column("key", sa.String(), nullable=False),
+        sa.Column("fingerprint", sa.String(), nullable=False),
+        sa.Column("prompt_hash", sa.String(), nullable=False),
+        sa.Column("prompt_simhash", sa.String(), nullable=False),
+        sa.Column("prompt", sa.String(), nullable=True),
+        sa.Column("entry_id", sa.String(), nullable=False),
+        sa.Column("entry_age_s", sa.Float(), nullable=True),
+        sa.Column("entry_bytes", sa.Integer(), nullable=True),
+        sa.Column("candidates", sa.Integer(), nullable=True),
+        sa.Column("candidate_id", sa.String(), nullable=False),
+        sa.Column("similarity", sa.Float(), nullable=True),
+        sa.Column("threshold", sa.Float(), nullable=True),
+        sa.Column("passed", sa.Boolean(), nullable=True),
+        sa.Column("verdicts", sa.String(), nullable=False),
+        sa.Column("candidate_prompt", sa.String(), nullable=True),
+        sa.Column("holdout_propensity", sa.Float(), nullable=True),
+        sa.Column("held_out", sa.Boolean(), nullable=True),
+        sa.Column("input_tokens", sa.Integer(), nullable=True),
+        sa.Column("output_tokens", sa.Integer(), nullable=True),
+        sa.Column("cached_input_tokens", sa.Integer(), nullable=True),
+        sa.Column("lookup_ms", sa.Float(), nullable=True),
+        sa.Column("upstream_ms", sa.Float(), nullable=True),
+        sa.Column("saved_ms", sa.Float(), nullable=True),
+        sa.Column("saved_usd", sa.Float(), nullable=True),
+        sa.Column("cost_usd", sa.Float(), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("trace_id", "span_id"),
+    )
+    op.create_index("ix_lookups_at", "lookups", ["at_ms"], unique=False)
+    op.create_index("ix_lookups_ns_at", "lookups", ["namespace", "at_ms"], unique=False)
+    op.create_table(
+        "metric_samples",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("source_id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("labels", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("value", sa.Float(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("ix_samples", "metric_samples", ["source_id", "name", "at_ms"], unique=False)
+    op.create_table(
+        "rejects",
+        sa.Column("source_id", sa.Integer(), nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("count", sa.BigInteger(), nullable=False),
+        sa.Column("last_ms", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("source_id", "reason"),
+    )
+    op.create_table(
+        "rollups_1m",
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("cache_kind", sa.String(), nullable=False),
+        sa.Column("source_id", sa.Integer(), nullable=False),
+        sa.Column("purpose", sa.String(), nullable=False),
+        sa.Column("namespace", sa.String(), nullable=False),
+        sa.Column("tenant", sa.String(), nullable=False),
+        sa.Column("model", sa.String(), nullable=False),
+        sa.Column("tier", sa.String(), nullable=False),
+        sa.Column("outcome", sa.String(), nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("lookups", sa.BigInteger(), nullable=False),
+        sa.Column("duration_us", sa.BigInteger(), nullable=False),
+        sa.Column("input_tokens", sa.BigInteger(), nullable=False),
+        sa.Column("input_tokens_n", sa.BigInteger(), nullable=False),
+        sa.Column("output_tokens", sa.BigInteger(), nullable=False),
+        sa.Column("cost_nusd", sa.BigInteger(), nullable=False),
+        sa.Column("cost_n", sa.BigInteger(), nullable=False),
+        sa.Column("saved_nusd", sa.BigInteger(), nullable=False),
+        sa.Column("saved_usd_n", sa.BigInteger(), nullable=False),
+        sa.Column("saved_us", sa.BigInteger(), nullable=False),
+        sa.Column("saved_us_n", sa.BigInteger(), nullable=False),
+        sa.Column("duration_sketch", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint(
+            "at_ms", "cache_kind", "source_id", "purpose", "namespace", "tenant", "model", "tier", "outcome", "reason"
+        ),
+    )
+    op.create_index("ix_rollup_at", "rollups_1m", ["at_ms"], unique=False)
+    op.create_table(
+        "sources",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("service", sa.String(), nullable=False),
+        sa.Column("instance", sa.String(), nullable=False),
+        sa.Column("scope", sa.String(), nullable=False),
+        sa.Column("dialect", sa.String(), nullable=False),
+        sa.Column("demo", sa.Boolean(), nullable=False),
+        sa.Column("first_seen_ms", sa.BigInteger(), nullable=False),
+        sa.Column("last_seen_ms", sa.BigInteger(), nullable=False),
+        sa.Column("last_span_ms", sa.BigInteger(), nullable=True),
+        sa.Column("accepted", sa.BigInteger(), nullable=False),
+        sa.Column("duplicates", sa.BigInteger(), nullable=False),
+        sa.Column("lookups", sa.BigInteger(), nullable=False),
+        sa.Column("dropped", sa.BigInteger(), nullable=False),
+        sa.Column("missing", sa.String(), nullable=False),
+        sa.Column("last_error", sa.String(), nullable=False),
+        sa.Column("last_error_ms", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("kind", "service", "instance", "scope", "dialect"),
+    )
+    op.create_table(
+        "span_payloads",
+        sa.Column("span_id", sa.Integer(), nullable=False),
+        sa.Column("payload", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("span_id"),
+    )
+    op.create_table(
+        "spans",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("trace_id", sa.LargeBinary(), nullable=False),
+        sa.Column("span_id", sa.LargeBinary(), nullable=False),
+        sa.Column("parent_id", sa.LargeBinary(), nullable=True),
+        sa.Column("source_id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("kind", sa.Integer(), nullable=False),
+        sa.Column("start_ns", sa.BigInteger(), nullable=False),
+        sa.Column("end_ns", sa.BigInteger(), nullable=False),
+        sa.Column("status", sa.Integer(), nullable=False),
+        sa.Column("status_message", sa.String(), nullable=False),
+        sa.Column("service", sa.String(), nullable=False),
+        sa.Column("operation", sa.String(), nullable=False),
+        sa.Column("provider", sa.String(), nullable=False),
+        sa.Column("model", sa.String(), nullable=False),
+        sa.Column("input_tokens", sa.Integer(), nullable=True),
+        sa.Column("output_tokens", sa.Integer(), nullable=True),
+        sa.Column("cached_input_tokens", sa.Integer(), nullable=True),
+        sa.Column("token_rule", sa.String(), nullable=False),
+        sa.Column("cost_usd", sa.Float(), nullable=True),
+        sa.Column("is_call", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("trace_id", "span_id"),
+    )
+    op.create_index("ix_spans_start", "spans", ["start_ns"], unique=False)
+    op.create_table(
+        "trace_summaries",
+        sa.Column("trace_id", sa.LargeBinary(), nullable=False),
+        sa.Column("start_ns", sa.BigInteger(), nullable=False),
+        sa.Column("end_ns", sa.BigInteger(), nullable=False),
+        sa.Column("spans", sa.Integer(), nullable=False),
+        sa.Column("errors", sa.Integer(), nullable=False),
+        sa.Column("lookups", sa.Integer(), nullable=False),
+        sa.Column("root_name", sa.String(), nullable=False),
+        sa.Column("service", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("trace_id"),
+    )
+    op.create_index("ix_trace_start", "trace_summaries", ["start_ns"], unique=False)

@@ -1,0 +1,113 @@
+"""Who sends telemetry, what was refused, and a gateway's own counters beside what was stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Table, func, select
+
+from storage.models import telemetry_metadata
+from storage.reads.window import Window, lookups
+
+sources_table: Table = telemetry_metadata.tables["sources"]
+rejects: Table = telemetry_metadata.tables["rejects"]
+samples: Table = telemetry_metadata.tables["metric_samples"]
+
+_LONGEST_REQUEST_MS = 3_600_000  # a lookup counted in a window may have begun this long before it
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """One sender or scrape target. rejects: reason -> spans refused. missing: field -> lookups that lacked it."""
+
+    id: int
+    kind: str
+    service: str
+    instance: str
+    scope: str
+    dialect: str
+    demo: bool
+    first_seen_ms: int
+    last_seen_ms: int
+    last_span_ms: int | None
+    accepted: int
+    duplicates: int
+    lookups: int
+    dropped: int
+    last_error: str
+    last_error_ms: int | None
+    missing: Mapping[str, int] = field(default_factory=dict)
+    rejects: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def lag_ms(self) -> int | None:
+        """How old the newest span was when it came; None where spans do not apply."""
+        return None if self.last_span_ms is None else max(0, self.last_seen_ms - self.last_span_ms)
+
+    @property
+    def rejected(self) -> int:
+        return sum(self.rejects.values())
+
+
+_COLUMNS = tuple(name for name in SourceStatus.__dataclass_fields__ if name not in {"missing", "rejects"})
+
+
+def sources(conn: Connection) -> list[SourceStatus]:
+    """Return every source, the one seen last first."""
+    refused: dict[int, dict[str, int]] = {}
+    for row in conn.execute(select(rejects.c.source_id, rejects.c.reason, rejects.c["count"]).order_by(rejects.c["count"].desc())):
+        refused.setdefault(row[0], {})[row[1]] = row[2]
+    query = select(*(sources_table.c[name] for name in _COLUMNS), sources_table.c.missing).order_by(sources_table.c.last_seen_ms.desc())
+    return [_status(tuple(row), refused.get(row[0], {})) for row in conn.execute(query)]
+
+
+def _status(row: tuple[Any, ...], refused: Mapping[str, int]) -> SourceStatus:
+    return SourceStatus(**dict(zip(_COLUMNS, row[:-1], strict=True)), missing=json.loads(row[-1] or "{}"), rejects=refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One scraped value of a counter."""
+
+    source_id: int
+    labels: str
+    at_ms: int
+    value: float
+
+
+def counter_points(conn: Connection, window: Window, names: Sequence[str]) -> dict[str, list[Point]]:
+    """Return these counters' samples in the window by name, oldest first, and for each series the last one before it."""
+    found: dict[str, list[Point]] = {name: [] for name in names}
+    columns = [samples.c[name] for name in ("name", "source_id", "labels", "at_ms", "value")]
+    target_ids = [row[0] for row in conn.execute(select(sources_table.c.id).where(sources_table.c.kind == "scrape"))]
+    for source_id in target_ids:
+        for name in names:
+            series = (samples.c.source_id == source_id) & (samples.c.name == name)
+            newest = (
+                select(samples.c.labels, func.max(samples.c.at_ms).label("at_ms"))
+                .where(series, samples.c.at_ms < window.start_ms)
+                .group_by(samples.c.labels)
+                .subquery()
+            )
+            before = select(*columns).join(
+                newest, (samples.c.labels == newest.c.labels) & (samples.c.at_ms == newest.c.at_ms)
+            ).where(series)  # fmt: skip
+            inside = select(*columns).where(series, samples.c.at_ms >= window.start_ms, samples.c.at_ms < window.end_ms)
+            for query in (before, inside.order_by(samples.c.at_ms, samples.c.id)):
+                found[name].extend(Point(*row[1:]) for row in conn.execute(query))
+    return found
+
+
+def stored_lookups(conn: Connection, from_ms: int, to_ms: int, service: str) -> int:
+    """Return how many lookups of this service that ended in (from_ms, to_ms] are stored, of any purpose."""
+    ended = lookups.c.at_ms + lookups.c.duration_ms
+    query = (
+        select(func.count())
+        .select_from(lookups)
+        .where(lookups.c.at_ms > from_ms - _LONGEST_REQUEST_MS, lookups.c.at_ms <= to_ms, ended > from_ms, ended <= to_ms)
+        .where(lookups.c.source_id.in_(select(sources_table.c.id).where(sources_table.c.service == service)))
+    )
+    return conn.execute(query).scalar() or 0

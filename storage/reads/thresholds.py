@@ -1,0 +1,82 @@
+"""Recorded lookups that had a candidate: what a threshold decides on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, and_, func, select
+
+from storage.reads.window import Scope, Window, lookups, within
+
+MAX_ROWS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRow:
+    """A lookup and its candidate. similarity, threshold: cosine, the threshold at that time. verdicts: JSON.
+
+    passed: False when verification vetoed the candidate; True also where no verification is recorded. held_out: a hit that was
+    sent upstream to learn the truth. Prompts are None where they are not recorded.
+    """
+
+    id: int
+    trace_id: bytes
+    at_ms: int
+    outcome: str
+    tenant: str
+    similarity: float
+    threshold: float | None
+    passed: bool
+    held_out: bool
+    verdicts: str
+    prompt_hash: str
+    candidate_id: str
+    prompt: str | None
+    candidate_prompt: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarityCount:
+    """How many lookups of a namespace had a candidate. lookups: all that were looked up in the response cache."""
+
+    namespace: str
+    lookups: int
+    with_candidate: int
+    semantic_hits: int
+    vetoed: int
+
+
+def _looked_up(window: Window, scope: Scope) -> ColumnElement[bool]:
+    return and_(within(lookups, window, scope), lookups.c.cache_kind == "response", lookups.c.outcome.not_in(["bypass", "error"]))
+
+
+def _judged(window: Window, scope: Scope) -> ColumnElement[bool]:
+    """Lookups that a threshold decided on. An exact hit has no candidate, whatever a sender recorded with it."""
+    return and_(_looked_up(window, scope), lookups.c.similarity.is_not(None), lookups.c.outcome != "exact_hit")
+
+
+def candidates(conn: Connection, window: Window, scope: Scope, *, limit: int = MAX_ROWS) -> list[CandidateRow]:
+    """Return the newest `limit` lookups with a candidate, newest first."""
+    columns = [lookups.c[name] for name in CandidateRow.__dataclass_fields__]
+    query = select(*columns).where(_judged(window, scope)).order_by(lookups.c.at_ms.desc(), lookups.c.id.desc()).limit(limit)
+    rows = (row._asdict() for row in conn.execute(query))
+    return [CandidateRow(**{**row, "passed": row["passed"] is not False, "held_out": bool(row["held_out"])}) for row in rows]
+
+
+def by_namespace(conn: Connection, window: Window, scope: Scope) -> list[SimilarityCount]:
+    """Return one row for each namespace with response-cache traffic in the window, by name."""
+    columns = lookups.c
+    judged = _judged(window, scope)
+    query = (
+        select(
+            columns.namespace,
+            func.count(),
+            func.count().filter(judged),
+            func.count().filter(judged, columns.outcome == "semantic_hit"),
+            func.count().filter(judged, columns.passed.is_(False), columns.similarity >= columns.threshold),
+        )
+        .where(_looked_up(window, scope))
+        .group_by(columns.namespace)
+        .order_by(columns.namespace)
+    )
+    return [SimilarityCount(*row) for row in conn.execute(query)]

@@ -1,0 +1,173 @@
+"""Finding lookups, and everything that is stored of one trace."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Table, and_, or_, select
+
+from storage.models import telemetry_metadata
+from storage.reads.window import Scope, Window, lookups, within
+
+spans: Table = telemetry_metadata.tables["spans"]
+payloads: Table = telemetry_metadata.tables["span_payloads"]
+sources: Table = telemetry_metadata.tables["sources"]
+
+_MOST_SPANS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Narrows a list of lookups. text: an id (trace, entry, candidate: hex) or a part of the prompt. Empty = no condition."""
+
+    outcome: str = ""
+    reason: str = ""
+    text: str = ""
+    min_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A lookup in a list. prompt: None where prompts are not recorded."""
+
+    id: int
+    trace_id: bytes
+    span_id: bytes
+    at_ms: int
+    duration_ms: float
+    outcome: str
+    reason: str
+    tier: str
+    namespace: str
+    tenant: str
+    model: str
+    similarity: float | None
+    threshold: float | None
+    purpose: str
+    cache_kind: str
+    prompt: str | None
+
+
+_FOUND = tuple(field.name for field in fields(Found))
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """At most `limit` lookups, the newest first. more: there are others before the last one."""
+
+    rows: tuple[Found, ...]
+    more: bool
+
+
+def find(conn: Connection, window: Window, scope: Scope, search: Search, *, limit: int = 200) -> Page:
+    """Return the newest lookups that match. A whole trace id is found in any window."""
+    whole = _hex(search.text)
+    condition = (
+        lookups.c.trace_id == whole if whole is not None and len(whole) == 16 and _traced(conn, whole) else _matching(window, scope, search)
+    )
+    query = select(*(lookups.c[name] for name in _FOUND)).where(condition)
+    rows = conn.execute(query.order_by(lookups.c.at_ms.desc(), lookups.c.id.desc()).limit(limit + 1)).all()
+    return Page(tuple(Found(*row) for row in rows[:limit]), len(rows) > limit)
+
+
+def _traced(conn: Connection, trace_id: bytes) -> bool:
+    return conn.execute(select(lookups.c.id).where(lookups.c.trace_id == trace_id).limit(1)).first() is not None
+
+
+def _matching(window: Window, scope: Scope, search: Search) -> ColumnElement[bool]:
+    clauses = [within(lookups, window, scope)]
+    if search.outcome:
+        clauses.append(lookups.c.outcome == search.outcome)
+    if search.reason:
+        clauses.append(lookups.c.reason == search.reason)
+    if search.min_ms > 0:
+        clauses.append(lookups.c.duration_ms >= search.min_ms)
+    text = search.text.strip()
+    if text:
+        wanted = [lookups.c.prompt.contains(text, autoescape=True)]
+        if _hex(text) is not None:
+            wanted += [
+                lookups.c.entry_id == text.lower(),
+                lookups.c.candidate_id == text.lower(),
+                lookups.c.prompt_hash == text.lower(),
+            ]
+        clauses.append(or_(*wanted))
+    return and_(*clauses)
+
+
+def _hex(text: str) -> bytes | None:
+    try:
+        return bytes.fromhex(text.strip())
+    except ValueError:
+        return None
+
+
+def reasons(conn: Connection, window: Window, scope: Scope) -> list[str]:
+    """Return the reasons that occur in the window, sorted."""
+    query = select(lookups.c.reason).where(within(lookups, window, scope), lookups.c.reason != "").distinct()
+    return sorted(row[0] for row in conn.execute(query))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSpan:
+    """A span with its payload's attributes and events. Times as sent: the end may lie before the start."""
+
+    span_id: bytes
+    parent_id: bytes | None
+    name: str
+    kind: int
+    start_ns: int
+    end_ns: int
+    status: int
+    status_message: str
+    service: str
+    operation: str
+    provider: str
+    model: str
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_input_tokens: int | None
+    cost_usd: float | None
+    is_call: bool
+    attributes: dict[str, Any]
+    events: list[Any]
+
+
+_SPAN = tuple(field.name for field in fields(StoredSpan))[:-2]
+
+
+def trace_spans(conn: Connection, trace_id: bytes) -> list[StoredSpan]:
+    """Return the spans of a trace, the earliest first; at most 2,000."""
+    query = (
+        select(*(spans.c[name] for name in _SPAN), payloads.c.payload)
+        .join_from(spans, payloads, payloads.c.span_id == spans.c.id, isouter=True)
+        .where(spans.c.trace_id == trace_id)
+        .order_by(spans.c.start_ns, spans.c.id)
+        .limit(_MOST_SPANS)
+    )
+    return [_stored(tuple(row)) for row in conn.execute(query)]
+
+
+def _stored(row: tuple[Any, ...]) -> StoredSpan:
+    attributes, events = _payload(row[-1])
+    return StoredSpan(**dict(zip(_SPAN, row[:-1], strict=True)), attributes=attributes, events=events)
+
+
+def _payload(data: bytes | None) -> tuple[dict[str, Any], list[Any]]:
+    """Return attributes and events. A payload that cannot be read costs its attributes, not the trace."""
+    if not data:
+        return {}, []
+    try:
+        read = json.loads(zlib.decompress(data))
+    except (zlib.error, ValueError):
+        return {}, []
+    return dict(read.get("attributes") or {}), list(read.get("events") or [])
+
+
+def trace_lookups(conn: Connection, trace_id: bytes) -> list[dict[str, Any]]:
+    """Return every column of the trace's lookups, the earliest first."""
+    query = select(lookups).where(lookups.c.trace_id == trace_id).order_by(lookups.c.at_ms, lookups.c.id)
+    return [dict(row) for row in conn.execute(query).mappings()]

@@ -1,0 +1,138 @@
+"""What could be warmed: the most frequent recorded misses, and the requests that asked for them."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+
+from storage.models import telemetry_metadata
+
+# Attribute names of engine.semconv; storage and engine never import each other (a test holds them equal).
+PROMPT_ATTRIBUTE = "cachescope.prompt"
+BODY_ATTRIBUTE = "cachescope.request.body"
+
+LOOKED_AT = 3  # newest lookups of a key whose payload is searched for the request: recording may have been off for the last
+_CHUNK = 200  # keys a query: far below SQLite's limit of variables
+
+lookups = telemetry_metadata.tables["lookups"]
+spans = telemetry_metadata.tables["spans"]
+payloads = telemetry_metadata.tables["span_payloads"]
+
+
+@dataclass(frozen=True, slots=True)
+class MissedRequest:
+    """One distinct request that missed. misses: how often, coalesced ones included. Averages are over those that reported."""
+
+    key: str
+    tenant: str
+    model: str
+    model_version: str
+    misses: int
+    last_at_ms: int
+    prompt: str | None
+    input_tokens: float | None
+    output_tokens: float | None
+    cost_usd: float | None
+    upstream_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedBody:
+    """A recorded request. body: None with the reason when it cannot be sent again."""
+
+    body: dict[str, object] | None
+    reason: str = ""
+
+
+def _missed(namespace: str, since_ms: int, until_ms: int, tenant: str | None) -> ColumnElement[bool]:
+    column = lookups.c
+    wanted = and_(
+        column.namespace == namespace,
+        column.at_ms >= since_ms,
+        column.at_ms < until_ms,
+        column.dialect == "native",
+        column.cache_kind == "response",
+        column.purpose == "traffic",
+        column.outcome.in_(["miss", "coalesced"]),
+        or_(column.held_out.is_(None), column.held_out.is_(False)),  # a held-out lookup had its answer in the cache
+        column.key != "",
+    )
+    return wanted if tenant is None else and_(wanted, column.tenant == tenant)
+
+
+def count_missed(conn: Connection, *, namespace: str, since_ms: int, until_ms: int, tenant: str | None = None) -> tuple[int, int]:
+    """Return how many distinct requests missed, and how many misses that were."""
+    row = conn.execute(
+        select(func.count(func.distinct(lookups.c.key)), func.count()).where(_missed(namespace, since_ms, until_ms, tenant))
+    ).one()
+    return int(row[0]), int(row[1])
+
+
+def most_missed(
+    conn: Connection, *, namespace: str, since_ms: int, until_ms: int, limit: int, tenant: str | None = None
+) -> list[MissedRequest]:
+    """Return the `limit` most frequent distinct misses of [since_ms, until_ms), most frequent first, then by key."""
+    column = lookups.c
+    misses = func.count().label("misses")
+    query = (
+        select(
+            column.key,
+            func.max(column.tenant),
+            func.max(column.model),
+            func.max(column.model_version),
+            misses,
+            func.max(column.at_ms),
+            func.max(column.prompt),
+            func.avg(column.input_tokens),
+            func.avg(column.output_tokens),
+            func.avg(column.cost_usd),
+            func.avg(column.upstream_ms),
+        )
+        .where(_missed(namespace, since_ms, until_ms, tenant))
+        .group_by(column.key)
+        .order_by(misses.desc(), column.key)
+        .limit(limit)
+    )
+    return [MissedRequest(*row) for row in conn.execute(query)]
+
+
+def bodies(conn: Connection, *, namespace: str, since_ms: int, until_ms: int, keys: Collection[str]) -> dict[str, RecordedBody]:
+    """Return the newest recorded request of each key; every key asked for has an answer."""
+    found: dict[str, RecordedBody] = {}
+    wanted = sorted(keys)
+    for start in range(0, len(wanted), _CHUNK):
+        _read_bodies(conn, found, _missed(namespace, since_ms, until_ms, None), wanted[start : start + _CHUNK])
+    return {key: found.get(key, RecordedBody(None, "prompts_not_recorded")) for key in wanted}
+
+
+def _read_bodies(conn: Connection, found: dict[str, RecordedBody], missed: ColumnElement[bool], keys: list[str]) -> None:
+    rank = func.row_number().over(partition_by=lookups.c.key, order_by=(lookups.c.at_ms.desc(), lookups.c.id.desc())).label("rank")
+    newest = select(lookups.c.key, lookups.c.trace_id, lookups.c.span_id, rank).where(missed, lookups.c.key.in_(keys)).subquery("newest")
+    query = (
+        select(newest.c.key, payloads.c.payload)
+        .join(spans, and_(spans.c.trace_id == newest.c.trace_id, spans.c.span_id == newest.c.span_id))
+        .join(payloads, payloads.c.span_id == spans.c.id)
+        .where(newest.c.rank <= LOOKED_AT)
+        .order_by(newest.c.key, newest.c.rank)
+    )
+    for key, payload in conn.execute(query):
+        if key not in found or found[key].body is None:
+            read = _body(payload)
+            if key not in found or read.body is not None:
+                found[key] = read
+
+
+def _body(payload: bytes) -> RecordedBody:
+    try:
+        attributes = json.loads(zlib.decompress(payload))["attributes"]
+        text = attributes.get(BODY_ATTRIBUTE)
+        if text is None:
+            return RecordedBody(None, "body_too_large" if attributes.get(PROMPT_ATTRIBUTE) else "prompts_not_recorded")
+        body = json.loads(text)
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError):
+        return RecordedBody(None, "body_unreadable")
+    return RecordedBody(body) if isinstance(body, dict) else RecordedBody(None, "body_unreadable")

@@ -1,0 +1,99 @@
+"""Lookups by minute and dimensions: counts, integer sums and a mergeable sketch.
+
+Every sum is of integers rounded once per lookup, so a rollup equals the raw rows it stands for whatever order they came in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from sqlalchemy import Connection
+
+from storage.rows import LookupRow
+from storage.sketch import Sketch
+
+MINUTE_MS: Final = 60_000
+# What one lookup may add to a sum: 115 days, 10,000 US dollars or ten trillion tokens. 900,000 of these fit in SQLite's 64 bits.
+_LIMIT: Final = 10**13
+
+_DIMENSIONS: Final = ("at_ms", "cache_kind", "source_id", "purpose", "namespace", "tenant", "model", "tier", "outcome", "reason")
+_SUMS: Final = (
+    "lookups",
+    "duration_us",
+    "input_tokens",
+    "input_tokens_n",
+    "output_tokens",
+    "cost_nusd",
+    "cost_n",
+    "saved_nusd",
+    "saved_usd_n",
+    "saved_us",
+    "saved_us_n",
+)
+_UPSERT: Final = (
+    f"INSERT INTO rollups_1m ({', '.join((*_DIMENSIONS, *_SUMS))}, duration_sketch)"  # noqa: S608 - names from above
+    f" VALUES ({', '.join('?' * (len(_DIMENSIONS) + len(_SUMS) + 1))})"
+    f" ON CONFLICT ({', '.join(_DIMENSIONS)}) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _SUMS)},"
+    " duration_sketch = sketch_merge(duration_sketch, excluded.duration_sketch)"
+)
+
+_Key = tuple[int, str, int, str, str, str, str, str, str, str]
+
+
+class Totals:
+    """What a batch adds to the rollups, by dimensions."""
+
+    def __init__(self) -> None:
+        self._groups: dict[_Key, tuple[list[int], Sketch]] = {}
+
+    def add(self, source_id: int, lookups: Iterable[LookupRow]) -> None:
+        groups = self._groups
+        for row in lookups:
+            key = (
+                row.at_ms - row.at_ms % MINUTE_MS,
+                row.cache_kind,
+                source_id,
+                row.purpose,
+                row.namespace,
+                row.tenant,
+                row.model,
+                row.tier,
+                row.outcome,
+                row.reason,
+            )
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = ([0] * len(_SUMS), Sketch())
+            sums, sketch = group
+            sums[0] += 1
+            sums[1] += scaled(row.duration_ms, 1_000)
+            if row.input_tokens is not None:
+                sums[2] += max(-_LIMIT, min(_LIMIT, row.input_tokens))
+                sums[3] += 1
+            if row.output_tokens is not None:
+                sums[4] += max(-_LIMIT, min(_LIMIT, row.output_tokens))
+            if row.cost_usd is not None:
+                sums[5] += scaled(row.cost_usd, 1_000_000_000)
+                sums[6] += 1
+            if row.saved_usd is not None:
+                sums[7] += scaled(row.saved_usd, 1_000_000_000)
+                sums[8] += 1
+            if row.saved_ms is not None:
+                sums[9] += scaled(row.saved_ms, 1_000)
+                sums[10] += 1
+            sketch.add(row.duration_ms)
+
+    def write(self, connection: Connection) -> None:
+        """Add all to `rollups_1m`. The connection is a writing store's: its `sketch_merge` is used."""
+        if self._groups:
+            rows = [(*key, *sums, sketch.to_bytes()) for key, (sums, sketch) in self._groups.items()]
+            connection.exec_driver_sql(_UPSERT, rows)
+
+
+def scaled(value: float, factor: int) -> int:
+    """Return the value in units of 1/factor, rounded half to even, held within what a sum can take. Raises ValueError for NaN."""
+    if not math.isfinite(value):
+        raise ValueError(f"a sum takes finite values, not {value}")
+    return round(max(-_LIMIT, min(_LIMIT, value * factor)))

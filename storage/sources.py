@@ -1,0 +1,75 @@
+"""The rows of `sources` and `rejects`: who sent what, and what was refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from sqlalchemy import Connection
+
+from storage.rows import SourceKey
+
+_FIND_OR_MAKE = """
+INSERT INTO sources (kind, service, instance, scope, dialect, demo, first_seen_ms, last_seen_ms,
+                     accepted, duplicates, lookups, dropped, missing, last_error)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, '{}', '')
+ON CONFLICT (kind, service, instance, scope, dialect) DO UPDATE
+SET demo = excluded.demo, last_seen_ms = max(last_seen_ms, excluded.last_seen_ms)
+RETURNING id
+"""
+_COUNT = """
+UPDATE sources
+SET accepted = accepted + ?, duplicates = duplicates + ?, lookups = lookups + ?, dropped = dropped + ?,
+    last_span_ms = coalesce(max(last_span_ms, ?), last_span_ms, ?)
+WHERE id = ?
+"""
+_REJECT = """
+INSERT INTO rejects (source_id, reason, count, last_ms) VALUES (?, ?, ?, ?)
+ON CONFLICT (source_id, reason) DO UPDATE SET count = count + excluded.count, last_ms = max(last_ms, excluded.last_ms)
+"""
+
+
+def find_or_make(connection: Connection, source: SourceKey, *, now_ms: int, seen: bool = True) -> int:
+    """Return the source's id; note that it was seen. seen=False: it did not answer; last_seen_ms stays, 0 for one never seen."""
+    last_seen_ms = now_ms if seen else 0
+    values = (source.kind, source.service, source.instance, source.scope, source.dialect, source.demo, now_ms, last_seen_ms)
+    return int(connection.exec_driver_sql(_FIND_OR_MAKE, values).scalar_one())
+
+
+def count(
+    connection: Connection,
+    source_id: int,
+    *,
+    accepted: int = 0,
+    duplicates: int = 0,
+    lookups: int = 0,
+    dropped: int = 0,
+    last_span_ms: int | None = None,
+) -> None:
+    """Add to the source's counters; last_span_ms only moves forward."""
+    connection.exec_driver_sql(_COUNT, (accepted, duplicates, lookups, dropped, last_span_ms, last_span_ms, source_id))
+
+
+def add_missing(connection: Connection, source_id: int, missing: Mapping[str, int]) -> None:
+    """Add to the counts of lookups that lacked a field."""
+    stored = connection.exec_driver_sql("SELECT missing FROM sources WHERE id = ?", (source_id,)).scalar_one()
+    total: dict[str, int] = json.loads(stored)
+    for name, number in missing.items():
+        total[name] = total.get(name, 0) + number
+    text = json.dumps(total, sort_keys=True, separators=(",", ":"))
+    connection.exec_driver_sql("UPDATE sources SET missing = ? WHERE id = ?", (text, source_id))
+
+
+def add_rejects(connection: Connection, source_id: int, rejects: Mapping[str, int], *, now_ms: int) -> None:
+    """Count refused spans, points or samples by reason."""
+    connection.exec_driver_sql(_REJECT, [(source_id, reason, number, now_ms) for reason, number in rejects.items()])
+
+
+def note_error(connection: Connection, source_id: int, error: str, *, now_ms: int) -> None:
+    """Keep the last thing that went wrong with this source."""
+    connection.exec_driver_sql("UPDATE sources SET last_error = ?, last_error_ms = ? WHERE id = ?", (error, now_ms, source_id))
+
+
+def clear_error(connection: Connection, source_id: int) -> None:
+    """The source is well again. When it was not stays in last_error_ms."""
+    connection.exec_driver_sql("UPDATE sources SET last_error = '' WHERE id = ? AND last_error <> ''", (source_id,))

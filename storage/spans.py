@@ -1,0 +1,223 @@
+"""Writing what senders sent: one transaction, idempotent on (trace_id, span_id).
+
+A span that is there already changes nothing: no rollup, no summary, no counter but `duplicates`. A lookup lands with its span or
+not at all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError, InterfaceError, ProgrammingError
+
+from storage import rollups, sources
+from storage.rows import LookupRow, SourceBatch, SpanRow, WriteResult
+from storage.store import Store
+
+UNSTORABLE: Final = "unstorable"  # the reason under which rows that SQLite cannot hold are counted
+
+_SPAN_COLUMNS: Final = ("id", "trace_id", "span_id", "parent_id", "source_id", *SpanRow._fields[3:-1])
+_LOOKUP_COLUMNS: Final = ("id", "trace_id", "span_id", "source_id", *LookupRow._fields[2:])
+
+
+def _insert(table: str, columns: Sequence[str]) -> str:
+    names = ", ".join(f'"{column}"' for column in columns)
+    return f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))}) ON CONFLICT (trace_id, span_id) DO NOTHING"  # noqa: S608
+
+
+_SPAN: Final = _insert("spans", _SPAN_COLUMNS)
+_LOOKUP: Final = _insert("lookups", _LOOKUP_COLUMNS)
+_PAYLOAD: Final = "INSERT INTO span_payloads (span_id, payload) VALUES (?, ?)"
+_SUMMARY: Final = """
+INSERT INTO trace_summaries (trace_id, start_ns, end_ns, spans, errors, lookups, root_name, service)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (trace_id) DO UPDATE SET
+  start_ns = min(start_ns, excluded.start_ns), end_ns = max(end_ns, excluded.end_ns),
+  spans = spans + excluded.spans, errors = errors + excluded.errors, lookups = lookups + excluded.lookups,
+  service = CASE WHEN service = '' OR (root_name = '' AND excluded.root_name <> '') THEN excluded.service ELSE service END,
+  root_name = CASE WHEN root_name = '' THEN excluded.root_name ELSE root_name END
+"""
+_ERROR_STATUS: Final = 2  # OTLP StatusCode
+
+
+def write(store: Store, batches: Sequence[SourceBatch], *, now_ms: int) -> list[WriteResult]:
+    """Store the batches in one transaction and return what each added, in order. When this returns, it is committed.
+
+    Rows that SQLite cannot hold (a number beyond 64 bits, a lone surrogate, NaN) are counted as rejects of their source with the
+    reason `unstorable`; the rest lands.
+    Raises StoreBusy and StoreFull (nothing was written; try again), StoreCorrupt, StoreReadOnly.
+    """
+    if not batches:
+        return []
+    try:
+        return _write(store, batches, now_ms=now_ms)
+    except (OverflowError, ValueError, TypeError, IntegrityError, InterfaceError, ProgrammingError):
+        # Looking at every value of every batch would cost more than writing it: it is done when the database refused one.
+        sound = [_sound(batch) for batch in batches]
+        if sound == list(batches):
+            raise
+        return _write(store, sound, now_ms=now_ms)
+
+
+@dataclass(slots=True)
+class _Landed:
+    """What of a batch was new."""
+
+    source_id: int
+    spans: list[SpanRow] = field(default_factory=list)
+    lookups: list[LookupRow] = field(default_factory=list)
+
+
+def _write(store: Store, batches: Sequence[SourceBatch], *, now_ms: int) -> list[WriteResult]:
+    results = []
+    totals = rollups.Totals()
+    with store.write() as connection:
+        landed = [_Landed(sources.find_or_make(connection, batch.source, now_ms=now_ms)) for batch in batches]
+        _insert_spans(connection, batches, landed)
+        _insert_lookups(connection, batches, landed)
+        for batch, new in zip(batches, landed, strict=True):
+            totals.add(new.source_id, new.lookups)
+            result = WriteResult(len(new.spans), len(batch.spans) - len(new.spans), len(new.lookups))
+            _count(connection, batch, new, result, now_ms=now_ms)
+            results.append(result)
+        totals.write(connection)
+        _summarise(connection, landed)
+    return results
+
+
+def _insert_spans(connection: Connection, batches: Sequence[SourceBatch], landed: Sequence[_Landed]) -> None:
+    owners = [(new, row) for batch, new in zip(batches, landed, strict=True) for row in batch.spans]
+    if not owners:
+        return
+    first = _next_id(connection, "spans")
+    connection.exec_driver_sql(_SPAN, [(number, *row[:3], new.source_id, *row[3:-1]) for number, (new, row) in enumerate(owners, first)])
+    payloads = []
+    for number in _ids_from(connection, "spans", first):
+        new, row = owners[number - first]
+        new.spans.append(row)
+        payloads.append((number, row.payload))
+    if payloads:
+        connection.exec_driver_sql(_PAYLOAD, payloads)
+
+
+def _insert_lookups(connection: Connection, batches: Sequence[SourceBatch], landed: Sequence[_Landed]) -> None:
+    owners = []
+    for batch, new in zip(batches, landed, strict=True):
+        if batch.lookups:
+            fresh = {row[:2] for row in new.spans}
+            owners += [(new, row) for row in batch.lookups if row[:2] in fresh]
+    if not owners:
+        return
+    # A lookup may outlive its span; a resend of that span is new, its lookup is not. So what landed is asked for here too.
+    first = _next_id(connection, "lookups")
+    connection.exec_driver_sql(_LOOKUP, [(number, *row[:2], new.source_id, *row[2:]) for number, (new, row) in enumerate(owners, first)])
+    for number in _ids_from(connection, "lookups", first):
+        new, row = owners[number - first]
+        new.lookups.append(row)
+
+
+def _next_id(connection: Connection, table: str) -> int:
+    # The write lock is held, so nobody else takes a number: those that exist afterwards are of the rows that were new.
+    return int(connection.exec_driver_sql(f"SELECT coalesce(max(id), 0) + 1 FROM {table}").scalar_one())  # noqa: S608
+
+
+def _ids_from(connection: Connection, table: str, first: int) -> Sequence[int]:
+    return connection.exec_driver_sql(f"SELECT id FROM {table} WHERE id >= ? ORDER BY id", (first,)).scalars().all()  # noqa: S608
+
+
+def _count(connection: Connection, batch: SourceBatch, new: _Landed, result: WriteResult, *, now_ms: int) -> None:
+    newest_ms = max((row.end_ns for row in new.spans), default=None)
+    sources.count(
+        connection,
+        new.source_id,
+        accepted=result.accepted,
+        duplicates=result.duplicates,
+        lookups=result.lookups,
+        dropped=batch.dropped,
+        last_span_ms=None if newest_ms is None else newest_ms // 1_000_000,
+    )
+    if batch.rejects:
+        sources.add_rejects(connection, new.source_id, batch.rejects, now_ms=now_ms)
+    if batch.missing and result.lookups:
+        # The counts are the whole batch's: for one that is new in part they may be too high, but not above its new lookups.
+        missing = {name: min(number, result.lookups) for name, number in batch.missing.items() if number > 0}
+        sources.add_missing(connection, new.source_id, missing)
+    if batch.error:
+        sources.note_error(connection, new.source_id, batch.error, now_ms=now_ms)
+
+
+@dataclass(slots=True)
+class _Summary:
+    start_ns: int
+    end_ns: int
+    service: str
+    spans: int = 0
+    errors: int = 0
+    lookups: int = 0
+    root: tuple[int, str, str] | None = None  # start, name, service of the earliest root
+
+
+def _summarise(connection: Connection, landed: Iterable[_Landed]) -> None:
+    summaries: dict[bytes, _Summary] = {}
+    for new in landed:
+        for row in new.spans:
+            summary = summaries.get(row.trace_id)
+            if summary is None:
+                summary = summaries[row.trace_id] = _Summary(row.start_ns, row.end_ns, row.service)
+            summary.spans += 1
+            summary.start_ns = min(summary.start_ns, row.start_ns)
+            summary.end_ns = max(summary.end_ns, row.end_ns)
+            summary.errors += row.status == _ERROR_STATUS
+            if row.parent_id is None and row.name:
+                root = (row.start_ns, row.name, row.service)
+                summary.root = root if summary.root is None else min(summary.root, root)
+        for lookup in new.lookups:
+            summaries[lookup.trace_id].lookups += 1
+    if summaries:
+        rows = []
+        for trace_id, one in summaries.items():
+            _, name, service = one.root or (0, "", one.service)
+            rows.append((trace_id, one.start_ns, one.end_ns, one.spans, one.errors, one.lookups, name, service))
+        connection.exec_driver_sql(_SUMMARY, rows)
+
+
+def _sound(batch: SourceBatch) -> SourceBatch:
+    """Return the batch without what SQLite cannot hold, counted as rejects."""
+    spans = [row for row in batch.spans if _storable(row)]
+    kept = {row[:2] for row in spans}
+    lookups = [row for row in batch.lookups if _storable(row) and row[:2] in kept]
+    lost = len(batch.spans) - len(spans)
+    bad_lookups = sum(not _storable(row) for row in batch.lookups)
+    if not lost and not bad_lookups:
+        return batch
+    rejects = dict(batch.rejects)
+    rejects[UNSTORABLE] = rejects.get(UNSTORABLE, 0) + (lost or bad_lookups)
+    return replace(batch, spans=spans, lookups=lookups, rejects=rejects)
+
+
+def _storable(row: SpanRow | LookupRow) -> bool:
+    return all(_value_is_storable(value) for value in row) and None not in _required(row)
+
+
+def _required(row: SpanRow | LookupRow) -> tuple[object, ...]:
+    if isinstance(row, LookupRow):
+        return (*row[:17], row.generation, row.partition, row.key, row.fingerprint, row.prompt_hash, row.prompt_simhash)
+    return (*row[:2], *row[3:13], row.token_rule, row.is_call, row.payload)
+
+
+def _value_is_storable(value: object) -> bool:
+    match value:
+        case None | bool() | bytes():
+            return True
+        case int():
+            return -(1 << 63) <= value < 1 << 63
+        case float():
+            return math.isfinite(value)
+        case str():
+            # UTF-8 cannot carry a lone surrogate.
+            return not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return False

@@ -1,0 +1,155 @@
+"""Reads of a seeded telemetry database: totals, series and lists agree with a plain scan of its lookups."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from storage import spans
+from storage.reads import hit_rate, overview, sources, traces, window
+from storage.reads.traces import Search
+from storage.reads.window import MINUTE_MS, Scope, Window
+from storage.rows import LookupRow, SourceBatch
+from storage.store import Store
+from tests.support import telemetry
+
+NOW = 1_775_000_000_000
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    opened = telemetry.open_store(Path(tmp_path_factory.mktemp("reads")))
+    telemetry.seed(opened, now_ms=NOW, hours=2, per_minute=12)
+    yield opened
+    opened.close()
+
+
+def _plain(store: Store, shown: Window, where: str = "1") -> Counter[str]:
+    with store.read() as conn:
+        rows = conn.execute(
+            text(f"SELECT outcome, count(*) FROM lookups WHERE at_ms >= :a AND at_ms < :b AND {where} GROUP BY outcome"),
+            {"a": shown.start_ms, "b": shown.end_ms},
+        )
+        return Counter({row.outcome: row[1] for row in rows})
+
+
+@pytest.mark.parametrize("minutes", [15, 60, 110])
+def test_cells_and_series_equal_a_scan_of_the_lookups(store: Store, minutes: int) -> None:
+    shown = Window.of(NOW - minutes * MINUTE_MS, NOW)
+    with store.read() as conn:
+        cells, series = hit_rate.cells(conn, shown, Scope()), hit_rate.series(conn, shown, Scope())
+    from_cells: Counter[str] = Counter()
+    from_series: Counter[str] = Counter()
+    for cell in cells:
+        from_cells[cell.outcome] += cell.lookups
+    for row in series:
+        from_series[row.outcome] += row.lookups
+        assert row.at_ms in shown.buckets
+    assert from_cells == from_series == _plain(store, shown)
+
+
+def test_a_scope_narrows_every_read(store: Store) -> None:
+    shown = Window.of(NOW - 60 * MINUTE_MS, NOW)
+    with store.read() as conn:
+        cells = hit_rate.cells(conn, shown, Scope(namespace="faq", tenant="acme"))
+    total: Counter[str] = Counter()
+    for cell in cells:
+        total[cell.outcome] += cell.lookups
+    assert total == _plain(store, shown, "namespace = 'faq' AND tenant = 'acme'")
+
+
+def test_choices_are_what_occurs(store: Store) -> None:
+    with store.read() as conn:
+        found = window.choices(conn, Window.of(NOW - 60 * MINUTE_MS, NOW))
+        nothing = window.choices(conn, Window.of(NOW + 60 * MINUTE_MS, NOW + 61 * MINUTE_MS))
+    assert found.namespaces == ("code", "docs", "faq")
+    assert found.tenants == ("acme", "globex", "initech")
+    assert nothing.namespaces == ()
+
+
+def test_latencies_merge_to_all_lookups(store: Store) -> None:
+    shown = Window.of(NOW - 60 * MINUTE_MS, NOW)
+    with store.read() as conn:
+        found = overview.latencies(conn, shown, Scope())
+    assert found.stride == 1
+    assert sum(row.sketch.count for row in found.rows) == sum(_plain(store, shown).values())
+
+
+def test_a_search_finds_text_as_it_stands_and_ids_in_any_window(store: Store) -> None:
+    shown = Window.of(NOW - 120 * MINUTE_MS, NOW)
+    with store.read() as conn:
+        found = traces.find(conn, shown, Scope(), Search(text="password"))
+        assert found.rows
+        assert all("password" in (row.prompt or "").lower() for row in found.rows)
+        assert not traces.find(conn, shown, Scope(), Search(text="%")).rows
+        one = found.rows[0]
+        elsewhere = Window.of(NOW + MINUTE_MS, NOW + 2 * MINUTE_MS)
+        assert traces.find(conn, elsewhere, Scope(), Search(text=one.trace_id.hex())).rows == (one,)
+        assert len(traces.trace_spans(conn, one.trace_id)) >= 2
+        assert traces.trace_lookups(conn, one.trace_id)[0]["prompt"] == one.prompt
+
+
+def test_a_list_is_bounded_and_says_that_there_is_more(store: Store) -> None:
+    shown = Window.of(NOW - 120 * MINUTE_MS, NOW)
+    with store.read() as conn:
+        page = traces.find(conn, shown, Scope(), Search(), limit=10)
+    assert len(page.rows) == 10
+    assert page.more
+    assert [row.at_ms for row in page.rows] == sorted((row.at_ms for row in page.rows), reverse=True)
+
+
+def test_sources_count_what_was_sent_and_refused(tmp_path: Path) -> None:
+    store = telemetry.open_store(tmp_path)
+    made = list(telemetry.make(start_ms=NOW - 60_000, end_ms=NOW, per_minute=10))
+    batch = SourceBatch(
+        telemetry.GATEWAY, [span for one in made for span in one.gateway], [one.lookup for one in made], {"bad_id": 2}, {"key": 3}
+    )
+    spans.write(store, [batch], now_ms=NOW)
+    spans.write(store, [batch], now_ms=NOW)
+    with store.read() as conn:
+        (source,) = sources.sources(conn)
+        stored = sources.stored_lookups(conn, NOW - 120_000, NOW + 60_000, "cachescope-gateway")
+    store.close()
+    assert source.lookups == stored == len(made)
+    assert source.duplicates == source.accepted
+    assert source.rejects == {"bad_id": 4}
+
+
+def test_other_cache_kinds_stay_apart(tmp_path: Path) -> None:
+    store = telemetry.open_store(tmp_path)
+    row = next(telemetry.make(start_ms=NOW - 60_000, end_ms=NOW, per_minute=2))
+    other: LookupRow = row.lookup._replace(cache_kind="provider_prompt", outcome="partial_hit")
+    spans.write(store, [SourceBatch(telemetry.GATEWAY, row.gateway, [other])], now_ms=NOW)
+    with store.read() as conn:
+        cells = hit_rate.cells(conn, Window.of(NOW - 120_000, NOW), Scope())
+    store.close()
+    assert {cell.cache_kind for cell in cells} == {"provider_prompt"}
+
+
+def test_windows_are_whole_minutes_and_their_buckets_cover_them() -> None:
+    shown = Window.of(90_001, 150_000)
+    assert (shown.start_ms, shown.end_ms) == (60_000, 180_000)
+    for minutes in (1, 15, 60, 360, 1_440, 10_080, 100_000):
+        wide = Window.of(0, minutes * MINUTE_MS)
+        assert len(wide.buckets) <= 76
+        assert wide.buckets[-1] + wide.bucket_ms >= wide.end_ms
+        assert wide.previous.end_ms == wide.start_ms
+
+
+def test_a_source_narrows_every_read_to_one_sender(store: Store) -> None:
+    shown = Window.of(NOW - 3_600_000, NOW)
+    with store.read() as conn:
+        assert "cachescope-gateway" in window.choices(conn, shown).sources
+        every = hit_rate.cells(conn, shown, Scope())
+        assert hit_rate.cells(conn, shown, Scope(source="cachescope-gateway")) == every
+        assert hit_rate.cells(conn, shown, Scope(source="<script>")) == []
+
+
+def test_a_shifted_window_keeps_its_length() -> None:
+    shown = Window.of(NOW - 3_600_000, NOW)
+    day = shown.shifted(86_400_000)
+    assert day.length_ms == shown.length_ms
+    assert shown.start_ms - day.start_ms == 86_400_000
+    assert shown.shifted(shown.length_ms) == shown.previous
