@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.types import Candidate, Entry, Namespace, Outcome, Purpose, Step, Usage
+from engine.admission import refused, unstorable
+from engine.control import Control
+from engine.copies import Copies
+from engine.embedders.base import Embedder
+from engine.errors import TierUnavailable
+from engine.keys import Canonical, canonicalise
+from engine.purges import new_generation
+from engine.records import GENERATIONS, generations_json
+from engine.semantic import Semantic, simhash_of, why_missed
+from engine.settings import EngineSettings
+from engine.singleflight import SingleFlight
+from engine.tiers import wall_clock_ms
+from engine.tiers.base import StoreTier, Tier, VectorTier
+from engine.types import TOO_MANY_NAMESPACES, Candidate, Entry, Generations, Namespace, Outcome, Policy, Purpose, Step, Switch, Usage
+from engine.verify import parse
+from engine.view import ControlView, Faults
+
+NO_USAGE = Usage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +67,7 @@ class Lookup:
     simhash: str = ""
     vector: bytes = b""
     parse: str = ""
+    embedder: str = ""  # the embedder in use, '' = none
     entry: Entry | None = None  # what serves
     candidate: Candidate | None = None
     candidates: int | None = None
@@ -59,22 +81,319 @@ class Lookup:
     steps: list[Step] = field(default_factory=list)
     lookup_ms: float = 0.0
     upstream_ms: float | None = None
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     streamed: bool = False
     status: int = 200
     error_type: str = ""
     finish_reasons: tuple[str, ...] = ()
     response_model: str = ""
     storable: bool = False  # may the answer be stored at all (a bypass may not)
+    at_ms: int = 0  # the cache's clock at the start: ages and expiries are counted against it
+    trace_id: int = 0  # set by telemetry, before the upstream call at the latest
+    span_id: int = 0
+    recorded: bool = False
 
     @property
     def hit(self) -> bool:
         return self.entry is not None
 
+    def step(self, name: str, started: float) -> float:
+        """Add a step that began at `started` (perf_counter) and ends now; return now."""
+        now = time.perf_counter()
+        self.steps.append(Step(name, int((started - self.started_mono) * 1e6), int((now - started) * 1e6)))
+        return now
 
-# The class that does it, as the gateway uses it (constructor keyword-only: settings, store, memory, vector, embedder, faults, clock, rng):
-#   await cache.start(); await cache.close()
-#   lookup = await cache.lookup(request)            never raises for a cache fault; raises InvalidRequest for a malformed body
-#   stored = await cache.store(lookup, body=bytes, usage=Usage, upstream_ms=float, finish_reasons=…)   -> bool; never raises for a cache fault
-#   cache.control: engine.control.Control           cache.view: engine.view.ControlView (space(namespace), age_s, token, refresh())
-#   cache.flights: engine.singleflight.SingleFlight
+
+class Cache:
+    """The cache of one gateway.
+
+    faults: called with (tier, operation) for each fault that was answered without. clock: Unix milliseconds.
+    `lookup` and `store` never raise for a fault of the cache; `lookup` raises InvalidRequest for a malformed body.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: EngineSettings,
+        store: StoreTier,
+        memory: Tier,
+        vector: VectorTier | None = None,
+        embedder: Embedder | None = None,
+        faults: Faults,
+        clock: Callable[[], int] = wall_clock_ms,
+        monotonic: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._memory = Copies(memory, ttl_s=settings.memory_ttl_s, clock=clock)
+        self._vector = vector
+        self._embedder = embedder
+        self._faults = faults
+        self._clock = clock
+        self._rng = rng or random.Random()  # noqa: S311 - jitter and holdout, no secrets
+        defaults = Policy(ttl_s=settings.ttl_s)
+        self.view = ControlView(
+            store,
+            poll_s=settings.control_poll_s,
+            max_age_s=settings.control_max_age_s,
+            defaults=defaults,
+            faults=faults,
+            monotonic=monotonic,
+        )
+        self.control = Control(store, clock=clock, defaults=defaults, changed=self.view.refresh)
+        self.flights = SingleFlight()
+        self._beginning = asyncio.Lock()
+        self._semantic = Semantic(
+            store=store,
+            memory=self._memory,
+            vector=vector,
+            embedder=embedder,
+            max_chars=settings.semantic_max_chars,
+            candidates=settings.candidates,
+            timeout_s=settings.embedder_timeout_s,
+            faults=faults,
+        )
+
+    async def start(self) -> None:
+        """Read the control records and follow them. A store that does not answer is no error: nothing is served until it does."""
+        await self.view.start()
+
+    async def close(self) -> None:
+        await self.view.close()
+        for part in (self._vector, self._memory, self._store, self._embedder):
+            if part is not None:
+                await part.close()
+
+    # Lookup
+
+    async def lookup(self, request: CacheRequest) -> Lookup:
+        """Return what the cache has for this request. Raises InvalidRequest."""
+        started_ns, started = time.time_ns(), time.perf_counter()
+        canonical = canonicalise(
+            request.body,
+            namespace=request.namespace,
+            tenant=request.tenant,
+            model_version=request.model_version,
+            secret=self._settings.secret,
+        )
+        lookup = Lookup(
+            request,
+            started_ns,
+            started,
+            self.view.space(request.namespace),
+            model=canonical.model,
+            key=canonical.key,
+            partition=canonical.partition,
+            fingerprint=canonical.fingerprint,
+            prompt=canonical.prompt,
+            prompt_hash=canonical.prompt_hash,
+            at_ms=self._clock(),
+        )
+        lookup.step("canonicalise", started)
+        try:
+            await self._decide(lookup, canonical)
+        except Exception:  # noqa: BLE001 - the cache's boundary: whatever fails behind it, the request goes on as a miss
+            self._faults("cache", "lookup")
+            lookup.outcome, lookup.reason, lookup.entry, lookup.tier = Outcome.MISS, "cache_fault", None, ""
+        if not lookup.storable and not lookup.hit:
+            lookup.store_reason = unstorable(lookup)
+        lookup.lookup_ms = (time.perf_counter() - started) * 1000
+        return lookup
+
+    async def _decide(self, lookup: Lookup, canonical: Canonical) -> None:
+        request = lookup.request
+        current = await self.view.current()
+        lookup.space = self.view.space(request.namespace)
+        policy = lookup.space.policy
+        if self._semantic.embedder is not None:
+            lookup.embedder = self._semantic.embedder.id
+            lookup.threshold = self._semantic.embedder.default_threshold if policy.threshold is None else policy.threshold
+        if canonical.bypass:
+            lookup.outcome, lookup.reason = Outcome.BYPASS, canonical.bypass
+            return
+        if not current:
+            lookup.reason = "control_stale"
+            return
+        if self._is_one_too_many(request.namespace):
+            lookup.outcome, lookup.reason = Outcome.BYPASS, TOO_MANY_NAMESPACES
+            return
+        if policy.switch is Switch.OFF:
+            lookup.outcome, lookup.reason = Outcome.BYPASS, "switch_off"
+            return
+        lookup.storable = not request.no_store
+        if request.refresh:
+            lookup.reason = "request"
+        elif await self._exact(lookup):
+            return
+        await self._similar(lookup, canonical)
+        if lookup.outcome is Outcome.MISS and not lookup.reason:
+            lookup.reason = why_missed(lookup.semantic_skipped, lookup.candidate)
+
+    def _is_one_too_many(self, namespace: str) -> bool:
+        """Return whether this namespace, a text from a request's header, may not get a record any more."""
+        spaces = self.view.spaces
+        return len(spaces) >= self._settings.max_namespaces and namespace not in spaces
+
+    def _visible(self, lookup: Lookup, entry: Entry) -> bool:
+        return entry.generation in lookup.space.generations.live and entry.expires_ms > self._clock()
+
+    async def _exact(self, lookup: Lookup) -> bool:
+        """Return whether an entry of this very key was found, served or held out."""
+        started = time.perf_counter()
+        entry, tier = await self._find(lookup)
+        lookup.step("exact", started)
+        if entry is None:
+            return False
+        # The entry's own vector: had it to be stored again, it would stay comparable.
+        lookup.vector, lookup.parse, lookup.simhash = entry.vector, entry.parse, simhash_of(entry.vector)
+        candidate = Candidate(entry.entry_id, entry.key, 1.0, passed=True, prompt=entry.prompt)
+        self._serve(lookup, entry, Outcome.EXACT_HIT, tier, candidate)
+        return True
+
+    async def _find(self, lookup: Lookup) -> tuple[Entry | None, str]:
+        try:
+            entry = await self._memory.get(lookup.key)
+        except TierUnavailable:
+            self._faults("memory", "get")
+            entry = None
+        if entry is not None and self._visible(lookup, entry):
+            return entry, "memory"
+        try:
+            entry = await self._store.get(lookup.key)
+        except TierUnavailable:
+            self._faults("store", "get")
+            lookup.reason = "tier_fault"
+            return None, ""
+        if entry is None or not self._visible(lookup, entry):
+            return None, ""
+        await self._remember(entry)
+        return entry, "store"
+
+    async def _remember(self, entry: Entry) -> None:
+        try:
+            await self._memory.put(entry)
+        except TierUnavailable:
+            self._faults("memory", "put")
+
+    async def _similar(self, lookup: Lookup, canonical: Canonical) -> None:
+        policy = lookup.space.policy
+        if policy.switch is Switch.EXACT_ONLY:
+            lookup.semantic_skipped = "exact_only"
+            return
+        if canonical.semantic_skip:
+            lookup.semantic_skipped = canonical.semantic_skip
+            return
+        at = [time.perf_counter()]
+
+        def timed(name: str) -> None:
+            at[0] = lookup.step(name, at[0])
+
+        found = await self._semantic.consider(
+            lookup.prompt,
+            partition=lookup.partition,
+            live=lookup.space.generations.live,
+            mode=policy.verify_mode,
+            visible=lambda entry: self._visible(lookup, entry),
+            timed=timed,
+        )
+        lookup.vector, lookup.simhash, lookup.parse = found.vector, found.simhash, found.parse
+        lookup.candidate, lookup.candidates, lookup.semantic_skipped = found.candidate, found.candidates, found.skipped
+        if found.entry is None or found.candidate is None or lookup.threshold is None or lookup.request.refresh:
+            return
+        if found.candidate.similarity >= lookup.threshold:
+            self._serve(lookup, found.entry, Outcome.SEMANTIC_HIT, "vector", found.candidate)
+
+    def _serve(self, lookup: Lookup, entry: Entry, outcome: Outcome, tier: str, candidate: Candidate) -> None:
+        """Serve the entry, or hold it out: a share of would-be hits goes upstream at random, to learn what it would have said."""
+        own = lookup.space.policy.holdout_ratio
+        ratio = self._settings.holdout_ratio if own is None else own
+        if ratio > 0 and lookup.request.purpose is Purpose.TRAFFIC:
+            lookup.holdout_propensity = 1.0 - ratio
+            if self._rng.random() < ratio:
+                lookup.held_out, lookup.reason, lookup.candidate = True, "holdout", candidate
+                return
+        lookup.outcome, lookup.entry, lookup.tier, lookup.reason = outcome, entry, tier, ""
+
+    # Store
+
+    async def store(
+        self,
+        lookup: Lookup,
+        *,
+        body: bytes,
+        usage: Usage = NO_USAGE,
+        upstream_ms: float = 0.0,
+        finish_reasons: Sequence[str] = (),
+    ) -> bool:
+        """Keep the upstream's complete answer; return whether it was kept. The lookup then says so, or why not."""
+        started = time.perf_counter()
+        reason = refused(lookup, body, finish_reasons)
+        if not reason:
+            try:
+                reason = await self._keep(lookup, body, usage, upstream_ms)
+            except Exception:  # noqa: BLE001 - the cache's boundary: the answer is there, that it could not be kept is counted
+                self._faults("cache", "store")
+                reason = "cache_fault"
+            lookup.step("store", started)
+        lookup.stored, lookup.store_reason = not reason, reason
+        return lookup.stored
+
+    async def _keep(self, lookup: Lookup, body: bytes, usage: Usage, upstream_ms: float) -> str:
+        """Return '' when the entry is in the store, else why it is not."""
+        try:
+            generation = await self._generation(lookup)
+            if not generation:
+                return TOO_MANY_NAMESPACES if self._is_one_too_many(lookup.request.namespace) else "purged_meanwhile"
+            entry = self._entry(lookup, generation, body, usage, upstream_ms)
+            await self._store.put(entry)
+        except TierUnavailable:
+            self._faults("store", "put")
+            return "tier_fault"
+        lookup.stored_entry_id = entry.entry_id
+        await self._remember(entry)
+        return ""
+
+    def _entry(self, lookup: Lookup, generation: str, body: bytes, usage: Usage, upstream_ms: float) -> Entry:
+        settings, request, now_ms = self._settings, lookup.request, self._clock()
+        jitter = self._rng.uniform(1 - settings.ttl_jitter_ratio, 1 + settings.ttl_jitter_ratio)
+        return Entry(
+            entry_id=secrets.token_hex(16),
+            key=lookup.key,
+            partition=lookup.partition,
+            namespace=request.namespace,
+            tenant=request.tenant,
+            model=lookup.model,
+            model_version=request.model_version,
+            generation=generation,
+            created_ms=now_ms,
+            expires_ms=now_ms + max(1, int(lookup.space.policy.ttl_s * jitter * 1000)),
+            body=body,
+            prompt=lookup.prompt[: settings.record_prompt_chars] if settings.record_prompts else "",
+            parse=(lookup.parse or parse(lookup.prompt)) if lookup.vector else "",
+            vector=lookup.vector,
+            embedder=self._embedder.id if lookup.vector and self._embedder is not None else "",
+            usage=usage,
+            upstream_ms=upstream_ms,
+        )
+
+    async def _generation(self, lookup: Lookup) -> str:
+        """Return the generation to store under, '' when a purge came between. Raises TierUnavailable.
+
+        The one taken when the lookup began: a purge since then hides the answer. Where there was no record then, one made since
+        by a store is as good, but not one that a purge has touched: the upstream was asked before that purge.
+        """
+        namespace = lookup.request.namespace
+        write = lookup.space.generations.write
+        if write:
+            return write if write in self.view.space(namespace).generations.live else ""
+        # One at a time: each sees what the one before it began, so that this gateway never exceeds max_namespaces.
+        async with self._beginning:
+            first = self.view.unpurged(namespace)
+            if first or self.view.space(namespace).generations.write or self._is_one_too_many(namespace):
+                return first
+            token = new_generation(self._clock())
+            record = generations_json(Generations(token, frozenset({token})), first=True)
+            made = await self._store.control_put(f"{GENERATIONS}{namespace}", record, expected=0)
+            await self.view.refresh()
+        return token if made is not None else self.view.unpurged(namespace)

@@ -1,7 +1,6 @@
 """EngineError
 ├── permanent
 │   ├── InvalidRequest      the client's request cannot be understood (400)
-│   ├── Forbidden           the key may not use this namespace or model version (403)
 │   ├── InvalidSetting      a setting's value cannot work
 │   ├── StoreCorrupt        the store's file is not what it should be
 │   ├── EmbedderMismatch    a vector of another space or dimension
@@ -28,10 +27,6 @@ class InvalidRequest(EngineError):
         super().__init__(message)
         self.status = status
         self.code = code
-
-
-class Forbidden(EngineError):
-    """A key that may not use what was asked for."""
 
 
 class InvalidSetting(EngineError):
@@ -63,10 +58,11 @@ class EmbedderUnavailable(EngineError):
 
 
 class UpstreamUnavailable(EngineError):
-    """The upstream did not answer. status: 502 or 504."""
+    """The upstream did not answer, or not as it may. status: 502 or 504. code: '' = the one that belongs to the status."""
 
     retryable = True
 
-    def __init__(self, message: str, *, status: int = 502) -> None:
+    def __init__(self, message: str, *, status: int = 502, code: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.code = code

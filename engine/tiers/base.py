@@ -6,7 +6,7 @@ Visibility (generation, expiry) is the orchestrator's to judge, except that an e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,16 +45,23 @@ class ControlDoc:
 class StoreTier(Tier, Protocol):
     """The shared store (SQLite or Redis): entries, the vectors to catch up with, and the control records in force."""
 
+    async def delete_entries(self, entries: Mapping[str, str]) -> int:
+        """Remove the entries given as key -> entry_id; return how many were there.
+
+        A key that was stored anew since, and so has another id, stays. Each key is compared and removed in one atomic step.
+        """
+
     async def vectors_since(self, partition: str, cursor: int, limit: int) -> tuple[list[VectorRow], int]:
         """Return vectors of this partition stored after `cursor` (0 = all), oldest first, and the new cursor.
 
         A key stored again appears again, after its older row. Cursors grow and are never reused.
         """
 
-    async def scan(self, namespace: str, cursor: str, limit: int) -> tuple[list[EntryHead], str]:
+    async def scan(self, namespace: str, cursor: str, limit: int, *, expired: bool = False) -> tuple[list[EntryHead], str]:
         """Return up to about `limit` unexpired entries of exactly this namespace (never a glob) and the next cursor, '' = end.
 
-        Each entry present for the whole scan is seen at least once.
+        Each entry present for the whole scan is seen at least once. expired: those too that expired and are still kept; a store
+        whose server removes them by itself has none.
         """
 
     async def namespaces(self) -> list[str]:

@@ -1,0 +1,8 @@
+"""May a candidate's answer serve this prompt? Rules over two parses; no model, no I/O."""
+
+from __future__ import annotations
+
+from engine.verify.parse import parse
+from engine.verify.rules import verify
+
+__all__ = ["parse", "verify"]

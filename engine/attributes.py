@@ -1,0 +1,136 @@
+"""A lookup as a span's attributes (`engine.semconv`). What does not apply is left out: absent is not 0."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import orjson
+
+from engine import semconv
+from engine.cache import Lookup
+from engine.keys import printable
+from engine.settings import EngineSettings, GatewaySettings
+from engine.types import Outcome, Usage
+
+Value = str | bool | int | float | tuple[str, ...]
+
+# OpenTelemetry's names of providers, by the end of the upstream's host.
+_PROVIDERS = {
+    "openai.com": "openai",
+    "openai.azure.com": "azure.ai.openai",
+    "anthropic.com": "anthropic",
+    "deepseek.com": "deepseek",
+    "googleapis.com": "gcp.gemini",
+    "groq.com": "groq",
+    "mistral.ai": "mistral_ai",
+    "perplexity.ai": "perplexity",
+    "x.ai": "x_ai",
+}
+
+
+def provider_of(settings: GatewaySettings) -> str:
+    """Return the provider behind the upstream's URL; one that is not known here only says what it speaks."""
+    host = urlsplit(settings.upstream_url).hostname or ""
+    for suffix, provider in _PROVIDERS.items():
+        if host == suffix or host.endswith(f".{suffix}"):
+            return provider
+    return "openai_compatible"
+
+
+def attributes_of(lookup: Lookup, settings: EngineSettings, *, provider: str) -> dict[str, Value]:
+    """Return everything that is known of the lookup. Prompt text only when it may be recorded."""
+    request, space = lookup.request, lookup.space
+    raw: dict[str, Value | None] = {
+        semconv.OUTCOME: lookup.outcome.value,
+        semconv.REASON: lookup.reason,
+        semconv.PURPOSE: request.purpose.value,
+        semconv.TIER: lookup.tier,
+        semconv.NAMESPACE: printable(request.namespace),
+        semconv.TENANT: printable(request.tenant),
+        semconv.MODEL_VERSION: printable(request.model_version),
+        semconv.CLIENT: printable(request.client),
+        semconv.STREAMED: lookup.streamed,
+        semconv.KEY: lookup.key,
+        semconv.PARTITION: lookup.partition,
+        semconv.FINGERPRINT: lookup.fingerprint,
+        semconv.PROMPT_HASH: lookup.prompt_hash,
+        semconv.PROMPT_SIMHASH: lookup.simhash,
+        semconv.PROMPT_CHARS: len(lookup.prompt),
+        semconv.CANDIDATES: lookup.candidates,
+        semconv.THRESHOLD: lookup.threshold,
+        semconv.VERIFY_MODE: space.policy.verify_mode.value,
+        semconv.EMBEDDER: lookup.embedder,
+        semconv.SEMANTIC_SKIPPED: lookup.semantic_skipped,
+        semconv.POLICY_VERSION: space.policy.version,
+        semconv.SWITCH: space.policy.switch.value,
+        semconv.GENERATION: space.generations.write,
+        semconv.HOLDOUT_PROPENSITY: lookup.holdout_propensity,
+        semconv.HELD_OUT: lookup.held_out,
+        semconv.STORED: lookup.stored,
+        semconv.STORE_REASON: lookup.store_reason,
+        semconv.STEPS: orjson.dumps([[step.name, step.start_us, step.duration_us] for step in lookup.steps]).decode(),
+        semconv.LOOKUP_MS: lookup.lookup_ms,
+        semconv.UPSTREAM_MS: lookup.upstream_ms,
+        semconv.GENAI_OPERATION: "embeddings" if lookup.reason == "embeddings" else "chat",
+        semconv.GENAI_PROVIDER: provider,
+        semconv.GENAI_REQUEST_MODEL: lookup.model,
+        semconv.GENAI_RESPONSE_MODEL: printable(lookup.response_model),
+        semconv.GENAI_FINISH_REASONS: tuple(map(printable, lookup.finish_reasons)),
+        semconv.ERROR_TYPE: lookup.error_type,
+        semconv.HTTP_STATUS: lookup.status,
+    }
+    _add_entry(raw, lookup)
+    _add_usage(raw, lookup)
+    # A client that wants nothing of it kept means its text on a span as well.
+    recorded = settings.record_prompts and not request.no_store
+    _add_candidate(raw, lookup, recorded=recorded)
+    if recorded:
+        _add_prompt(raw, lookup, settings)
+    return {name: value for name, value in raw.items() if value is not None and value not in ("", ())}
+
+
+def _add_entry(raw: dict[str, Value | None], lookup: Lookup) -> None:
+    entry = lookup.entry
+    if entry is None:
+        raw[semconv.ENTRY_ID] = lookup.stored_entry_id
+        return
+    raw[semconv.ENTRY_ID] = entry.entry_id
+    raw[semconv.ENTRY_BYTES] = entry.size_bytes
+    raw[semconv.ENTRY_AGE_S] = max(0, lookup.at_ms - entry.created_ms) / 1000
+    raw[semconv.ENTRY_TTL_S] = max(0, entry.expires_ms - lookup.at_ms) / 1000
+    raw[semconv.SAVED_MS] = max(0.0, entry.upstream_ms - lookup.lookup_ms)
+    raw[semconv.SAVED_USD] = entry.usage.cost_usd
+
+
+def _add_usage(raw: dict[str, Value | None], lookup: Lookup) -> None:
+    """On a hit the tokens are those of the answer that served; this lookup's own cost is then nothing."""
+    free = lookup.entry is not None or lookup.outcome is Outcome.COALESCED
+    usage: Usage = lookup.entry.usage if lookup.entry is not None else lookup.usage
+    raw[semconv.GENAI_INPUT_TOKENS] = usage.input_tokens
+    raw[semconv.GENAI_OUTPUT_TOKENS] = usage.output_tokens
+    raw[semconv.GENAI_CACHE_READ_TOKENS] = usage.cached_input_tokens
+    raw[semconv.COST_USD] = 0.0 if free else usage.cost_usd
+
+
+def _add_candidate(raw: dict[str, Value | None], lookup: Lookup, *, recorded: bool) -> None:
+    candidate = lookup.candidate
+    if candidate is None:
+        return
+    raw[semconv.CANDIDATE_ID] = candidate.entry_id
+    raw[semconv.CANDIDATE_SIMILARITY] = candidate.similarity
+    raw[semconv.CANDIDATE_PASSED] = candidate.passed
+    # A verdict's detail is made of words of both prompts.
+    verdicts = [[verdict.rule, verdict.veto, printable(verdict.detail) if recorded else ""] for verdict in candidate.verdicts]
+    raw[semconv.CANDIDATE_VERDICTS] = orjson.dumps(verdicts).decode()
+    if recorded:
+        raw[semconv.CANDIDATE_PROMPT] = printable(candidate.prompt)
+
+
+def _add_prompt(raw: dict[str, Value | None], lookup: Lookup, settings: EngineSettings) -> None:
+    raw[semconv.PROMPT] = printable(lookup.prompt)[: settings.record_prompt_chars]
+    try:
+        body = orjson.dumps(lookup.request.body)
+    except orjson.JSONEncodeError:  # lone surrogates: the hashes still stand for it
+        return
+    if len(body) <= settings.record_body_bytes:
+        raw[semconv.REQUEST_BODY] = body.decode()

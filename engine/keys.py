@@ -1,0 +1,356 @@
+"""A chat request in its one canonical form, and the hashes that say what may serve it.
+
+Everything that may change the answer is in the key; what has no effect on it is dropped by a list; what is not known here makes
+the request a bypass. Values are written as tagged, length-prefixed bytes, so that no two requests share a form: `("hi", 42)` is
+not `"hi42"`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+import operator
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.errors import InvalidRequest
+
+# In each hash: another form of the canonical request must never meet an old one's keys.
+FORM = b"cachescope/2"
+MAX_DEPTH = 64  # real tool schemas stay under 20; beyond this a body is an attack on recursion
+
+# No effect on the answer's content.
+_DROPPED = frozenset(
+    {
+        "metadata",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "stream",
+        "stream_options",
+        "user",
+    }
+)
+# Change the answer. The second half is what OpenAI-compatible servers (vLLM, SGLang, llama.cpp) add.
+_KEYED = frozenset(
+    {
+        "frequency_penalty",
+        "function_call",
+        "functions",
+        "logit_bias",
+        "logprobs",
+        "max_completion_tokens",
+        "max_tokens",
+        "modalities",
+        "n",
+        "parallel_tool_calls",
+        "prediction",
+        "presence_penalty",
+        "reasoning_effort",
+        "response_format",
+        "seed",
+        "stop",
+        "temperature",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "top_p",
+        "verbosity",
+        "chat_template_kwargs",
+        "enable_thinking",
+        "ignore_eos",
+        "min_p",
+        "min_tokens",
+        "reasoning",
+        "repetition_penalty",
+        "stop_token_ids",
+        "thinking",
+        "top_k",
+    }
+)
+# An explicit default asks for the same as its absence, and so does null. `max_tokens` and `max_completion_tokens` are two
+# fields: some models refuse one of them and some servers count them differently, so neither stands for the other. Not here:
+# `temperature`, `top_p` and `repetition_penalty`, whose absence means what the model's own configuration says on many servers.
+_DEFAULTS: Mapping[str, object] = {
+    "frequency_penalty": 0,
+    "ignore_eos": False,
+    "logit_bias": {},
+    "logprobs": False,
+    "modalities": ["text"],
+    "n": 1,
+    "presence_penalty": 0,
+    "response_format": {"type": "text"},
+    "stop": [],
+}
+_MESSAGE_FIELDS = frozenset(
+    {
+        "annotations",
+        "audio",
+        "content",
+        "function_call",
+        "name",
+        "reasoning",
+        "reasoning_content",
+        "refusal",
+        "role",
+        "tool_call_id",
+        "tool_calls",
+    }
+)
+_TEXT_PARTS = frozenset({"text", "refusal"})
+_SYSTEM_ROLES = frozenset({"system", "developer"})
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Canonical:
+    """What the engine knows of a request.
+
+    key: 64 hex. partition: 32 hex, of all but the last user turn's text. fingerprint: 16 hex, the group of system prompt and
+    parameters (digits left out), the same for all tenants; for analysis only. prompt: the last user turn, printable: lone
+    surrogates and NUL are escaped. prompt_hash: 32 hex. bypass: why it must not be looked up, '' = it may.
+    semantic_skip: why it can only be looked up exactly, '' = nothing speaks against it.
+    """
+
+    key: str
+    partition: str
+    fingerprint: str
+    prompt: str
+    prompt_hash: str
+    model: str
+    bypass: str = ""
+    semantic_skip: str = ""
+
+
+def canonicalise(body: object, *, namespace: str, tenant: str, model_version: str, secret: bytes) -> Canonical:
+    """Return the canonical form's hashes. secret: the installation's; each tenant's own is derived from it.
+
+    Raises InvalidRequest when the body is no chat request.
+    """
+    if not isinstance(body, Mapping):
+        raise InvalidRequest("the body must be a JSON object")
+    model = body.get("model")
+    if not isinstance(model, str) or not model.strip():
+        raise InvalidRequest("the body's model must be a non-empty string")
+    sent = body.get("messages")
+    if not isinstance(sent, list | tuple) or not sent:
+        raise InvalidRequest("the body's messages must be a list of at least one message")
+    bypass = _Bypass()
+    messages = [_message(index, message, bypass) for index, message in enumerate(sent)]
+    parameters = _parameters(body, bypass)
+    texts, skip = _last_turn(messages)
+    prompt = "\n".join(texts)
+
+    tenant_secret = _hmac(secret, b"tenant", _text(tenant))
+    settings = encode(parameters)
+    # A number in the place of the text: no message that was sent can have one there.
+    blanked = messages if skip else [*messages[:-1], {**messages[-1], "content": len(texts)}]
+    scope = (_text(namespace), _text(tenant), _text(model), _text(model_version), settings, encode(blanked))
+    partition = _hmac(tenant_secret, b"partition", *scope)
+    system = [message for message in messages if message["role"] in _SYSTEM_ROLES]
+    group = (_text(model), settings, _group_form(system))
+    return Canonical(
+        # The partition's hash stands for all that it covers: the messages are written out once.
+        key=_hmac(tenant_secret, b"key", partition, *([] if skip else map(_text, texts))).hex(),
+        partition=partition.hex()[:32],
+        fingerprint=_hmac(secret, b"fingerprint", *group).hex()[:16],
+        prompt=printable(prompt),
+        prompt_hash=_hmac(tenant_secret, b"prompt", _text(prompt)).hex()[:32],
+        model=printable(model),
+        bypass=bypass.reason,
+        semantic_skip=skip,
+    )
+
+
+def printable(text: str) -> str:
+    """Return the text as every store and wire takes it: lone surrogates and NUL stand escaped."""
+    if "\0" in text:
+        text = text.replace("\0", "\\x00")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
+
+
+class _Bypass:
+    """The first reason found; the whole body is still read, so that a malformed one is always refused."""
+
+    reason = ""
+
+    def add(self, reason: str) -> None:
+        self.reason = self.reason or reason
+
+
+def _message(index: int, message: object, bypass: _Bypass) -> dict[str, object]:
+    if not isinstance(message, dict):
+        raise InvalidRequest(f"messages[{index}] must be an object")
+    role = message.get("role")
+    if not isinstance(role, str) or not role:
+        raise InvalidRequest(f"messages[{index}].role must be a non-empty string")
+    form: dict[str, object] = {"role": role}
+    for name, value in message.items():
+        # What an earlier answer left empty (`"refusal": null, "annotations": []`) says nothing.
+        if name == "role" or value is None or (name in {"annotations", "tool_calls"} and value == []):
+            continue
+        if name not in _MESSAGE_FIELDS:
+            bypass.add("unknown_field")
+        if name == "audio":
+            bypass.add("non_text")
+        form[name] = _content(index, value, bypass) if name == "content" else value
+    return form
+
+
+def _content(index: int, content: object, bypass: _Bypass) -> object:
+    """Return a single text as a string and several as a list; anything else as it stands, with a bypass."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list | tuple):
+        raise InvalidRequest(f"messages[{index}].content must be a string, a list of parts or null")
+    texts: list[object] = []
+    for place, part in enumerate(content):
+        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+            raise InvalidRequest(f"messages[{index}].content[{place}] must be an object with a type")
+        kind = part["type"]
+        if kind not in _TEXT_PARTS:
+            bypass.add("non_text")
+            texts.append(part)
+            continue
+        text = part.get(kind)
+        if not isinstance(text, str):
+            raise InvalidRequest(f"messages[{index}].content[{place}].{kind} must be a string")
+        if part.keys() - {"type", kind, "cache_control"}:  # a hint for the provider's own prompt cache
+            bypass.add("unknown_field")
+        texts.append(text if kind == "text" else dict(part))
+    if len(texts) == 1 and isinstance(texts[0], str):
+        return texts[0]
+    return texts
+
+
+def _parameters(body: Mapping[object, object], bypass: _Bypass) -> dict[str, object]:
+    kept: dict[str, object] = {}
+    for name, value in body.items():
+        if not isinstance(name, str):
+            raise InvalidRequest("the body's field names must be strings")
+        if name in {"model", "messages"} or name in _DROPPED or value is None:
+            continue
+        if name not in _KEYED:
+            bypass.add("unknown_field")
+        if name == "stop" and isinstance(value, str):
+            value = [value]  # noqa: PLW2901 - the one spelling for the rest of this turn
+        if name not in _DEFAULTS or not _same(value, _DEFAULTS[name]):
+            kept[name] = value
+    if "n" in kept:
+        bypass.add("multi_choice")
+    if "modalities" in kept:
+        bypass.add("non_text")
+    # Without tools nothing can be chosen, and with them `auto` and parallel calls are the default.
+    tools = bool(kept.get("tools"))
+    if kept.get("tool_choice") == ("auto" if tools else "none"):
+        del kept["tool_choice"]
+    if not tools or kept.get("parallel_tool_calls") is True:
+        kept.pop("parallel_tool_calls", None)
+    return kept
+
+
+def _same(value: object, default: object) -> bool:
+    # True == 1 in Python; in JSON they are two values.
+    return isinstance(value, bool) == isinstance(default, bool) and value == default
+
+
+def _last_turn(messages: list[dict[str, object]]) -> tuple[list[str], str]:
+    """Return the texts of the last user turn and why they cannot be compared, '' = they can."""
+    last = next((message for message in reversed(messages) if message["role"] == "user"), None)
+    content = last.get("content") if last else None
+    parts = content if isinstance(content, list) else [content]
+    texts = [part for part in parts if isinstance(part, str)]
+    alone = last is messages[-1] and len(texts) == len(parts) and any(text.strip() for text in texts)
+    return [unicodedata.normalize("NFC", text) for text in texts], "" if alone else "no_user_turn"
+
+
+def _group_form(system: list[dict[str, object]]) -> bytes:
+    # A date or a number in a system prompt must not make a group of its own each day.
+    return encode([{**message, "content": _without_digits(message.get("content"))} for message in system])
+
+
+def _without_digits(content: object) -> object:
+    if isinstance(content, str):
+        return _DIGITS.sub("0", content)
+    if isinstance(content, list):
+        return [_without_digits(part) for part in content]
+    return content
+
+
+_by_name = operator.itemgetter(0)
+
+# The canonical bytes
+
+
+def encode(value: object) -> bytes:
+    """Return the value's canonical bytes: text in NFC, objects sorted by name, 1.0 as 1.
+
+    Raises InvalidRequest for what JSON cannot hold and for nesting deeper than MAX_DEPTH.
+    """
+    out: list[bytes] = []
+    _encode(value, out, MAX_DEPTH)
+    return b"".join(out)
+
+
+def _encode(value: object, out: list[bytes], depth: int) -> None:
+    if isinstance(value, str):
+        text = _text(value)
+        out.append(b"s%d:%b" % (len(text), text))
+    elif value is None:
+        out.append(b"n;")
+    elif isinstance(value, bool):
+        out.append(b"t;" if value else b"f;")
+    elif isinstance(value, int):
+        out.append(_number(value))
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidRequest("the body holds a number that is not finite")
+        out.append(_number(int(value)) if value.is_integer() else b"r%s;" % repr(value).encode())
+    elif depth == 0:
+        raise InvalidRequest(f"the body is nested deeper than {MAX_DEPTH} levels")
+    elif isinstance(value, dict):
+        _encode_object(value, out, depth)
+    elif isinstance(value, list | tuple):
+        out.append(b"l%d:" % len(value))
+        for item in value:
+            _encode(item, out, depth - 1)
+    else:
+        raise InvalidRequest("the body holds a value that JSON cannot hold")
+
+
+def _encode_object(value: dict[object, object], out: list[bytes], depth: int) -> None:
+    pairs: list[tuple[bytes, object]] = []
+    for name, item in value.items():
+        if not isinstance(name, str):
+            raise InvalidRequest("the body's field names must be strings")
+        pairs.append((_text(name), item))
+    pairs.sort(key=_by_name)
+    out.append(b"d%d:" % len(pairs))
+    for name_bytes, item in pairs:
+        out.append(b"s%d:%b" % (len(name_bytes), name_bytes))
+        _encode(item, out, depth - 1)
+
+
+def _number(value: int) -> bytes:
+    # Hexadecimal beyond 64 bits: Python refuses to print decimals of more than 4,300 digits.
+    return b"i%d;" % value if value.bit_length() <= 64 else b"i%s;" % hex(value).encode()
+
+
+def _text(value: str) -> bytes:
+    """Return NFC as UTF-8. Lone surrogates keep bytes that no valid text has, so that they meet no escaped spelling of them."""
+    if not value.isascii():
+        value = unicodedata.normalize("NFC", value)
+    return value.encode("utf-8", "surrogatepass")
+
+
+def _hmac(secret: bytes, purpose: bytes, *fields: bytes) -> bytes:
+    framed = [b"%d:%b" % (len(field), field) for field in (FORM, purpose, *fields)]
+    return hmac.digest(secret, b"".join(framed), "sha256")

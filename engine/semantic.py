@@ -1,0 +1,178 @@
+"""The semantic lookup: embed the last turn, find its neighbours inside the partition, verify each, name the best."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.embedders.base import Embedder
+from engine.embedders.simhash import simhash
+from engine.errors import EmbedderMismatch, EmbedderUnavailable, TierUnavailable
+from engine.tiers.base import Neighbour, StoreTier, Tier, VectorTier
+from engine.types import Candidate, Entry, VerifyMode
+from engine.verify import parse, verify
+
+Faults = Callable[[str, str], None]
+Visible = Callable[[Entry], bool]
+Timed = Callable[[str], None]
+"""Called with a step's name when the step ends."""
+
+
+@dataclass(slots=True)
+class Considered:
+    """What a semantic lookup found. skipped: why it ended early, '' = it did not. entry: the candidate's, when it passed."""
+
+    vector: bytes = b""
+    simhash: str = ""
+    parse: str = ""
+    candidates: int | None = None
+    candidate: Candidate | None = None
+    entry: Entry | None = None
+    skipped: str = ""
+
+
+class Semantic:
+    """Needs an embedder and a vector tier; without either every lookup says `no_embedder`."""
+
+    def __init__(
+        self,
+        *,
+        store: StoreTier,
+        memory: Tier,
+        vector: VectorTier | None,
+        embedder: Embedder | None,
+        max_chars: int,
+        candidates: int,
+        timeout_s: float,
+        faults: Faults,
+    ) -> None:
+        self._store = store
+        self._memory = memory
+        self._vector = vector
+        self.embedder = embedder if vector is not None else None
+        self._max_chars = max_chars
+        self._candidates = candidates
+        self._timeout_s = timeout_s
+        self._faults = faults
+
+    def skip(self, prompt: str) -> str:
+        """Return why this prompt is looked up exactly only, '' = nothing speaks against it."""
+        if self.embedder is None:
+            return "no_embedder"
+        # Long texts embed slowly and look alike: two questions about one document have a cosine of .9998.
+        return "too_long" if len(prompt) > self._max_chars else ""
+
+    async def consider(
+        self, prompt: str, *, partition: str, live: frozenset[str], mode: VerifyMode, visible: Visible, timed: Timed
+    ) -> Considered:
+        """Return the best candidate for this prompt; what failed on the way is counted and named in `skipped`."""
+        found = Considered(skipped=self.skip(prompt))
+        if found.skipped or self.embedder is None or self._vector is None:
+            return found
+        vector = await self._embed(self.embedder, prompt)
+        timed("embed")
+        if vector is None:
+            found.skipped = "embedder_fault"
+            return found
+        found.vector, found.simhash, found.parse = vector.astype("<f4").tobytes(), simhash(vector), parse(prompt)
+        pairs = await self._neighbours(self._vector, vector, partition, live, visible, floor=self.embedder.candidate_floor)
+        timed("search")
+        if pairs is None:
+            found.skipped = "tier_fault"
+            return found
+        found.candidates = len(pairs)
+        if pairs:
+            found.candidate, found.entry = _best(found.parse, pairs, mode)
+            timed("verify")
+        return found
+
+    async def _embed(self, embedder: Embedder, prompt: str) -> NDArray[np.float32] | None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                vectors = await embedder.embed([prompt])
+        except (EmbedderUnavailable, EmbedderMismatch, TimeoutError):
+            self._faults("embedder", "embed")
+            return None
+        if vectors.shape != (1, embedder.dimension) or not np.isfinite(vectors).all():
+            self._faults("embedder", "shape")
+            return None
+        vector: NDArray[np.float32] = vectors[0]
+        return vector
+
+    async def _neighbours(
+        self,
+        tier: VectorTier,
+        vector: NDArray[np.float32],
+        partition: str,
+        live: frozenset[str],
+        visible: Visible,
+        *,
+        floor: float,
+    ) -> list[tuple[Neighbour, Entry]] | None:
+        """Return the neighbours worth a look with their entries, None when a tier did not answer."""
+        try:
+            near = await tier.search(partition, vector, k=self._candidates, live=live)
+        except (TierUnavailable, EmbedderMismatch):
+            self._faults("vector", "search")
+            return None
+        near = [neighbour for neighbour in near if neighbour.similarity >= floor]
+        try:
+            entries = await self._fetch(near, visible)
+        except TierUnavailable:
+            self._faults("store", "get")
+            return None
+        # An entry may have been replaced since its vector was read, even by one that cannot be compared.
+        return [
+            (neighbour, entry)
+            for neighbour, entry in zip(near, entries, strict=True)
+            if entry is not None and entry.partition == partition and entry.vector
+        ]
+
+    async def _fetch(self, near: Sequence[Neighbour], visible: Visible) -> list[Entry | None]:
+        """Return the neighbours' entries as far as they are there and visible, in their order. Raises TierUnavailable."""
+        entries: list[Entry | None] = [await self._from_memory(neighbour.key, visible) for neighbour in near]
+        missing = [place for place, entry in enumerate(entries) if entry is None]
+        for place, entry in zip(missing, await asyncio.gather(*(self._store.get(near[i].key) for i in missing)), strict=True):
+            entries[place] = entry if entry is not None and visible(entry) else None
+        return entries
+
+    async def _from_memory(self, key: str, visible: Visible) -> Entry | None:
+        try:
+            entry = await self._memory.get(key)
+        except TierUnavailable:
+            self._faults("memory", "get")
+            return None
+        return entry if entry is not None and visible(entry) else None
+
+
+def _best(query_parse: str, pairs: Sequence[tuple[Neighbour, Entry]], mode: VerifyMode) -> tuple[Candidate, Entry | None]:
+    """Return the most similar candidate that no rule vetoes, with its entry; when all are vetoed, the most similar one."""
+    ordered = sorted(pairs, key=lambda pair: pair[0].similarity, reverse=True)
+    first: Candidate | None = None
+    for neighbour, entry in ordered:
+        verdicts = verify(query_parse, entry.parse or parse(entry.prompt), mode=mode)
+        passed = not any(verdict.veto for verdict in verdicts)
+        candidate = Candidate(entry.entry_id, entry.key, neighbour.similarity, passed, verdicts, entry.prompt)
+        if passed:
+            return candidate, entry
+        first = first or candidate
+    assert first is not None  # noqa: S101 - `pairs` is never empty
+    return first, None
+
+
+def simhash_of(vector: bytes) -> str:
+    """Return the SimHash of a stored vector, '' when there is none."""
+    return simhash(np.frombuffer(vector, dtype="<f4").astype(np.float32)) if vector else ""
+
+
+def why_missed(skipped: str, candidate: Candidate | None) -> str:
+    """Return why nothing stored could serve: one of a bounded set, so that misses can be counted by it."""
+    if skipped:
+        return skipped
+    if candidate is None:
+        return "no_candidate"
+    return "below_threshold" if candidate.passed else "vetoed"

@@ -1,0 +1,96 @@
+"""Entries in this process, bounded in bytes; the least recently used one leaves first."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+
+from engine.types import Entry, RemovalCause
+
+Removal = Callable[[Entry, RemovalCause], None]
+
+
+class MemoryTier:
+    """Entries by key, at most `max_bytes` of `Entry.size_bytes` together.
+
+    on_removal: told of every entry that leaves, after it left, with the cause. An entry larger than the whole tier is not
+    kept: it is reported as removed for its size. removals: how many left, by cause.
+    """
+
+    name = "memory"
+
+    def __init__(self, max_bytes: int, on_removal: Removal | None = None, *, clock: Callable[[], int]) -> None:
+        self.max_bytes = max_bytes
+        self.bytes = 0
+        self.removals: Counter[RemovalCause] = Counter()
+        self._on_removal = on_removal
+        self._clock = clock
+        self._entries: OrderedDict[str, tuple[Entry, int]] = OrderedDict()
+        # (expires_ms, key): pairs of replaced and removed entries stay behind until they are due or the heap is rebuilt.
+        self._due: list[tuple[int, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    async def get(self, key: str) -> Entry | None:
+        held = self._entries.get(key)
+        if held is None:
+            return None
+        entry = held[0]
+        if entry.expires_ms <= self._clock():
+            self._remove(key, RemovalCause.EXPIRED)
+            return None
+        self._entries.move_to_end(key)
+        return entry
+
+    async def put(self, entry: Entry) -> None:
+        now = self._clock()
+        self._expire(now)
+        if entry.key in self._entries:
+            self._remove(entry.key, RemovalCause.REPLACED)
+        if entry.expires_ms <= now:
+            self._report(entry, RemovalCause.EXPIRED)
+            return
+        size = entry.size_bytes
+        if size > self.max_bytes:
+            self._report(entry, RemovalCause.SIZE)
+            return
+        while self.bytes + size > self.max_bytes:
+            self._remove(next(iter(self._entries)), RemovalCause.SIZE)
+        self._entries[entry.key] = (entry, size)
+        self.bytes += size
+        heapq.heappush(self._due, (entry.expires_ms, entry.key))
+        if len(self._due) > 2 * len(self._entries) + 64:
+            self._due = [(held.expires_ms, key) for key, (held, _) in self._entries.items()]
+            heapq.heapify(self._due)
+
+    async def delete(self, keys: Iterable[str]) -> int:
+        self._expire(self._clock())
+        there = [key for key in dict.fromkeys(keys) if key in self._entries]
+        for key in there:
+            self._remove(key, RemovalCause.EXPLICIT)
+        return len(there)
+
+    async def close(self) -> None:
+        """Let go of everything without reporting it: the process ends."""
+        self._entries.clear()
+        self._due.clear()
+        self.bytes = 0
+
+    def _expire(self, now: int) -> None:
+        while self._due and self._due[0][0] <= now:
+            _, key = heapq.heappop(self._due)
+            held = self._entries.get(key)
+            if held is not None and held[0].expires_ms <= now:
+                self._remove(key, RemovalCause.EXPIRED)
+
+    def _remove(self, key: str, cause: RemovalCause) -> None:
+        entry, size = self._entries.pop(key)
+        self.bytes -= size
+        self._report(entry, cause)
+
+    def _report(self, entry: Entry, cause: RemovalCause) -> None:
+        self.removals[cause] += 1
+        if self._on_removal is not None:
+            self._on_removal(entry, cause)

@@ -1,0 +1,327 @@
+"""The shared store in one SQLite file, for the processes of one machine.
+
+Reads run on the event loop: they take microseconds, less than handing them to a thread. Each transaction is one synchronous
+piece; only the wait for another process's lock is asynchronous, so a locked file delays its caller and nobody else.
+A file that was moved away or replaced is noticed by `control_token`, which every gateway polls: it opens the new one, and the
+token of a new file differs from any that was seen (random start, random steps), so that all records are read again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.errors import EngineError, TierUnavailable
+from engine.tiers.base import ControlDoc
+from engine.tiers.codec import finite, to_bytes, to_text, whole
+from engine.tiers.sequence import token_step
+from engine.tiers.sqlite_file import connect, is_busy, is_damage
+from engine.types import Entry, EntryHead, Usage, VectorRow
+
+T = TypeVar("T")
+
+_COLUMNS = (
+    "key, entry_id, partition, generation, created_ms, expires_ms, size_bytes, upstream_ms, input_tokens, output_tokens, "
+    "cached_input_tokens, cost_usd, namespace, tenant, model, model_version, embedder, prompt, vector, parse, body"
+)
+_GET = f"SELECT {_COLUMNS} FROM entries WHERE key = ? AND expires_ms > ?"  # noqa: S608  constants only
+# REPLACE deletes the older row: the new one gets a new seq, so it appears again in `vectors_since`.
+_PUT = f"INSERT OR REPLACE INTO entries ({_COLUMNS}) VALUES ({', '.join('?' * 21)})"  # noqa: S608  constants only
+_SCAN = """SELECT seq, entry_id, key, partition, namespace, tenant, model, generation, created_ms, expires_ms, size_bytes,
+    cost_usd, prompt FROM entries WHERE namespace = ? AND seq > ? AND expires_ms > ? ORDER BY seq LIMIT ?"""
+_VECTORS = """SELECT seq, key, entry_id, generation, expires_ms, embedder, vector FROM entries
+    WHERE partition = ? AND seq > ? AND length(vector) > 0 AND expires_ms > ? ORDER BY seq LIMIT ?"""
+# Hops from one namespace to the next by the index: DISTINCT would read every entry.
+_NAMESPACES = """WITH RECURSIVE name (n) AS (
+        SELECT min(namespace) FROM entries
+        UNION ALL SELECT (SELECT min(namespace) FROM entries WHERE namespace > n) FROM name WHERE n IS NOT NULL
+    ) SELECT n FROM name WHERE n IS NOT NULL UNION SELECT namespace FROM known_namespaces"""
+_EXPIRED = "DELETE FROM entries WHERE seq IN (SELECT seq FROM entries WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?)"
+# Every 64th put removes up to 256 expired rows: four times what came in, in about a millisecond.
+_PURGE_EVERY = 64
+_PURGE_ROWS = 256
+# A store without puts drops them at control polls.
+_IDLE_PURGE_S = 10.0
+_DELETE_BATCH = 500
+_DELETE = "DELETE FROM entries WHERE key = ? RETURNING expires_ms"
+_DELETE_ENTRY = "DELETE FROM entries WHERE key = ? AND entry_id = ? RETURNING expires_ms"
+
+
+class SqliteTier:
+    """Entries, vectors and control records in the file `path`, shared by several processes.
+
+    timeout_s: how long a call waits for a lock before TierUnavailable. clock: Unix milliseconds.
+    Safe to call from several threads, each with its own event loop. Raises what `sqlite_file.connect` raises.
+    """
+
+    name = "store"
+
+    def __init__(self, path: Path, *, timeout_s: float, clock: Callable[[], int]) -> None:
+        self.path = path
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._connection = connect(path, timeout_s=timeout_s)
+        self._file = self._identity()
+        self._closed = False
+        self._puts = 0
+        self._next_purge_s = 0.0
+
+    async def get(self, key: str) -> Entry | None:
+        rows = await self._read(_GET, (key, self._clock()))
+        return _entry(rows[0]) if rows else None
+
+    async def put(self, entry: Entry) -> None:
+        row = _row(entry)
+        now = self._clock()
+
+        def work(connection: sqlite3.Connection) -> None:
+            if entry.expires_ms <= now:
+                connection.execute("DELETE FROM entries WHERE key = ?", (entry.key,))
+            else:
+                connection.execute(_PUT, row)
+            if self._puts % _PURGE_EVERY == 0:
+                connection.execute(_EXPIRED, (now, _PURGE_ROWS))
+            self._puts += 1
+
+        await self._write(work)
+
+    async def delete(self, keys: Iterable[str]) -> int:
+        return await self._delete(_DELETE, [(key,) for key in dict.fromkeys(keys)])
+
+    async def delete_entries(self, entries: Mapping[str, str]) -> int:
+        return await self._delete(_DELETE_ENTRY, list(entries.items()))
+
+    async def _delete(self, sql: str, wanted: Sequence[tuple[str, ...]]) -> int:
+        now = self._clock()
+        deleted = 0
+        for start in range(0, len(wanted), _DELETE_BATCH):
+            batch = wanted[start : start + _DELETE_BATCH]
+
+            def work(connection: sqlite3.Connection, batch: Sequence[tuple[str, ...]] = batch) -> int:
+                found = 0
+                for which in batch:
+                    gone = connection.execute(sql, which).fetchall()
+                    found += sum(expires_ms > now for (expires_ms,) in gone)
+                return found
+
+            deleted += await self._write(work)
+        return deleted
+
+    async def close(self) -> None:
+        self._closed = True
+        with self._lock, contextlib.suppress(sqlite3.Error):
+            self._connection.close()
+
+    async def vectors_since(self, partition: str, cursor: int, limit: int) -> tuple[list[VectorRow], int]:
+        rows = await self._read(_VECTORS, (partition, cursor, self._clock(), limit))
+        if rows:
+            return [VectorRow(*row[1:]) for row in rows], rows[-1][0]
+        last = await self._read("SELECT seq FROM sqlite_sequence WHERE name = 'entries'", ())
+        # A sequence behind the cursor is another store's: the reader starts anew.
+        return [], cursor if last and last[0][0] >= cursor else 0
+
+    async def scan(self, namespace: str, cursor: str, limit: int, *, expired: bool = False) -> tuple[list[EntryHead], str]:
+        after_ms = -1 if expired else self._clock()
+        rows = await self._read(_SCAN, (to_bytes(namespace), int(cursor or 0), after_ms, limit))
+        heads = [
+            EntryHead(
+                entry_id=row[1],
+                key=row[2],
+                partition=row[3],
+                namespace=to_text(row[4]),
+                tenant=to_text(row[5]),
+                model=to_text(row[6]),
+                generation=row[7],
+                created_ms=row[8],
+                expires_ms=row[9],
+                size_bytes=row[10],
+                cost_usd=row[11],
+                prompt=to_text(row[12]),
+            )
+            for row in rows
+        ]
+        return heads, str(rows[-1][0]) if len(rows) >= limit else ""
+
+    async def namespaces(self) -> list[str]:
+        return sorted(to_text(name) for (name,) in await self._read(_NAMESPACES, ()))
+
+    async def control_token(self) -> int:
+        self._follow_file()
+        self._drop_expired()
+        token: int = (await self._read("SELECT token FROM control_token", ()))[0][0]
+        return token
+
+    def _drop_expired(self) -> None:
+        """Remove a batch of expired rows now and then. One that finds the file locked leaves it to the next."""
+        if time.monotonic() < self._next_purge_s:
+            return
+        self._next_purge_s = time.monotonic() + _IDLE_PURGE_S
+        now = self._clock()
+        with self._lock, contextlib.suppress(sqlite3.Error):
+            # Looked for first: a read takes no lock from the writers.
+            if self._connection.execute("SELECT 1 FROM entries WHERE expires_ms <= ? LIMIT 1", (now,)).fetchone():
+                self._transact(lambda connection: connection.execute(_EXPIRED, (now, _PURGE_ROWS)), durable=False)
+
+    async def control_all(self, prefix: str = "") -> list[ControlDoc]:
+        start = to_bytes(prefix)
+        # No UTF-8 text holds the byte FF: the range is exactly the keys that start so.
+        sql = "SELECT key, value, version FROM control WHERE key >= ? AND key < ? ORDER BY key"
+        rows = await self._read(sql, (start, start + b"\xff"))
+        return [ControlDoc(to_text(key), to_text(value), version) for key, value, version in rows]
+
+    async def control_put(self, key: str, value: str, *, expected: int | None = None) -> ControlDoc | None:
+        name = to_bytes(key)
+
+        def work(connection: sqlite3.Connection) -> ControlDoc | None:
+            found = connection.execute("SELECT version FROM control WHERE key = ?", (name,)).fetchone()
+            version = found[0] if found else 0
+            if expected is not None and expected != version:
+                return None
+            connection.execute("INSERT OR REPLACE INTO control VALUES (?, ?, ?)", (name, to_bytes(value), version + 1))
+            kind, _, namespace = key.partition(":")
+            if kind in {"policy", "generations"}:
+                connection.execute("INSERT OR IGNORE INTO known_namespaces VALUES (?)", (to_bytes(namespace),))
+            _move_token(connection, key)
+            return ControlDoc(key, value, version + 1)
+
+        return await self._write(work, durable=not key.startswith("gateway:"))
+
+    async def control_delete(self, key: str) -> bool:
+        def work(connection: sqlite3.Connection) -> bool:
+            gone = connection.execute("DELETE FROM control WHERE key = ?", (to_bytes(key),)).rowcount > 0
+            if gone:
+                _move_token(connection, key)
+            return gone
+
+        return await self._write(work, durable=not key.startswith("gateway:"))
+
+    async def ping(self) -> None:
+        self._follow_file()
+        await self._read("SELECT 1 FROM control_token", ())
+
+    async def _read(self, sql: str, parameters: tuple[object, ...]) -> list[Any]:
+        return await self._wait(lambda: self._connection.execute(sql, parameters).fetchall())
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T], *, durable: bool = False) -> T:
+        return await self._wait(lambda: self._transact(work, durable=durable))
+
+    async def _wait(self, attempt: Callable[[], T]) -> T:
+        """Return the attempt's result, trying again while another connection holds the lock, for timeout_s at most."""
+        deadline = time.monotonic() + self._timeout_s
+        pause_s = 0.001
+        while True:
+            try:
+                with self._lock:
+                    return attempt()
+            except sqlite3.Error as error:
+                if not is_busy(error):
+                    raise self._unavailable(error) from error
+                if time.monotonic() + pause_s > deadline:
+                    raise TierUnavailable(f"the cache file {self.path} stayed locked for {self._timeout_s:g} s") from error
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, 0.02)
+
+    def _transact(self, work: Callable[[sqlite3.Connection], T], *, durable: bool) -> T:
+        connection = self._connection
+        if durable:
+            connection.execute("PRAGMA synchronous = FULL")
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            return result
+        finally:
+            if durable:
+                connection.execute("PRAGMA synchronous = NORMAL")
+
+    def _unavailable(self, error: sqlite3.Error) -> TierUnavailable:
+        if is_damage(error):
+            return TierUnavailable(f"the cache file {self.path} is damaged ({error}); stop all its users and move it away")
+        return TierUnavailable(f"the cache file {self.path} did not answer: {error}")
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _follow_file(self) -> None:
+        """Open the file that the path names now. Without this, processes started before and after a swap would never meet."""
+        if self._closed or self._identity() == self._file:
+            return
+        with self._lock:
+            try:
+                fresh = connect(self.path, timeout_s=0)
+            except (EngineError, OSError) as error:
+                raise TierUnavailable(f"the cache file {self.path} was replaced and the new one cannot be opened: {error}") from error
+            # SQLite sees that its file was moved, and leaves the -wal of the new one alone when it closes.
+            self._connection.close()
+            self._connection = fresh
+            self._file = self._identity()
+
+
+def _move_token(connection: sqlite3.Connection, key: str) -> None:
+    if not key.startswith("gateway:"):  # a heartbeat changes nothing that is in force
+        connection.execute("UPDATE control_token SET token = token + ?", (token_step(),))
+
+
+def _row(entry: Entry) -> tuple[object, ...]:
+    usage = entry.usage
+    return (
+        entry.key,
+        entry.entry_id,
+        entry.partition,
+        entry.generation,
+        entry.created_ms,
+        entry.expires_ms,
+        entry.size_bytes,
+        finite(entry.upstream_ms) or 0.0,
+        whole(usage.input_tokens),
+        whole(usage.output_tokens),
+        whole(usage.cached_input_tokens),
+        finite(usage.cost_usd),
+        to_bytes(entry.namespace),
+        to_bytes(entry.tenant),
+        to_bytes(entry.model),
+        to_bytes(entry.model_version),
+        entry.embedder,
+        to_bytes(entry.prompt),
+        entry.vector,
+        to_bytes(entry.parse),
+        entry.body,
+    )
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    return Entry(
+        key=row[0],
+        entry_id=row[1],
+        partition=row[2],
+        generation=row[3],
+        created_ms=row[4],
+        expires_ms=row[5],
+        upstream_ms=row[7],
+        usage=Usage(row[8], row[9], row[10], row[11]),
+        namespace=to_text(row[12]),
+        tenant=to_text(row[13]),
+        model=to_text(row[14]),
+        model_version=to_text(row[15]),
+        embedder=row[16],
+        prompt=to_text(row[17]),
+        vector=row[18],
+        parse=to_text(row[19]),
+        body=row[20],
+    )

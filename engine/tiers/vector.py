@@ -1,0 +1,295 @@
+"""Nearest neighbours inside one partition, held in this process and caught up from the shared store before each search.
+
+A partition is a flat array, searched exactly. Above `hnsw_above` visible vectors it gets an HNSW index: an immutable snapshot
+built in a thread, beside it the rows stored since (flat) and the rows that died (masked). When one of the two has grown too large
+the next snapshot is built, and swapped in on the event loop. Until then, and whenever the snapshot cannot give enough visible
+neighbours, the answer is computed flat: slower, never poorer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import EmbedderMismatch, TierUnavailable
+from engine.tiers import hnsw
+from engine.tiers.base import Neighbour, StoreTier
+from engine.tiers.rows import Rows, nearest, similarities, take
+from engine.types import VectorRow
+
+FloatArray = NDArray[np.float32]
+
+_BATCH = 256
+# A search reads at most 2,048 new vectors (about 10 ms); a task reads the rest of a large partition behind it.
+_BATCHES_A_SEARCH = 8
+# Above this many rows a flat search takes milliseconds, and goes to a thread.
+_FLAT_ON_LOOP = 20_000
+# Below this share of visible rows in the snapshot its neighbourhood is mostly invisible: flat is better.
+_LEAST_VISIBLE = 0.25
+_TOLERANCE = 1e-3
+
+
+@dataclass(eq=False, slots=True)
+class _Held:
+    rows: Rows
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    loading: bool = False  # a task reads on; searches see what is there
+    building: bool = False
+    retry_above: int = 0  # after a failed build: visible rows from which the next is tried
+
+
+class PartitionedVectorTier:
+    """The vectors of `store` that `embedder_id` made, by partition.
+
+    hnsw_above: visible vectors of a partition above which it gets an index. max_bytes: bound of all partitions together; the
+    least recently searched one is dropped, and a partition that alone is larger is held in part. clock: Unix milliseconds.
+    counts: ignored_embedder, ignored_dimension, ignored_value (vectors not taken), dropped, truncated, rebuilt (partitions),
+    built, build_failed (indexes), flat_fallback (searches), load_failed (tasks).
+    """
+
+    name = "vector"
+
+    def __init__(
+        self,
+        store: StoreTier,
+        *,
+        embedder_id: str,
+        dimension: int,
+        clock: Callable[[], int],
+        hnsw_above: int = 20_000,
+        max_bytes: int = 512 * 1024 * 1024,
+    ) -> None:
+        self.bytes = 0
+        self.counts: Counter[str] = Counter()
+        self._store = store
+        self._embedder_id = embedder_id
+        self._dimension = dimension
+        self._clock = clock
+        self._hnsw_above = hnsw_above
+        self._max_bytes = max_bytes
+        self._held: OrderedDict[str, _Held] = OrderedDict()
+        self._sizes: dict[str, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._builder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vector-build")
+        self._stop = threading.Event()
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions are held."""
+        return len(self._held)
+
+    @property
+    def building(self) -> bool:
+        """Whether an index is being built or a partition is being read in the background."""
+        return bool(self._tasks)
+
+    async def search(self, partition: str, vector: FloatArray, *, k: int, live: frozenset[str]) -> list[Neighbour]:
+        """Return up to k unexpired neighbours whose generation is in `live`, nearest first.
+
+        vector: shape (dimension,), float32. Raises EmbedderMismatch, and TierUnavailable when the store does not answer.
+        """
+        query = self._query(vector)
+        if not live or k < 1:
+            return []
+        rows = await self._caught_up(partition, live)
+        if rows is None or not rows.n:
+            return []
+        visible = rows.visible(live, self._clock())
+        count = int(visible.sum())
+        found = await self._nearest(rows, query, visible, min(k, count)) if count else []
+        self._tend(partition, rows, visible, live)
+        return [Neighbour(*rows.neighbour(row), similarity=max(-1.0, min(1.0, score))) for row, score in found]
+
+    def forget(self, partition: str) -> None:
+        """Drop what is held of a partition; the next search rebuilds it from the store."""
+        self._held.pop(partition, None)
+        self.bytes -= self._sizes.pop(partition, 0)
+
+    async def close(self) -> None:
+        """Stop loading and building, and let go of everything."""
+        self._stop.set()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.to_thread(self._builder.shutdown, cancel_futures=True)
+        for partition in list(self._held):
+            self.forget(partition)
+
+    def _query(self, vector: FloatArray) -> FloatArray:
+        query = np.ascontiguousarray(vector, dtype=np.float32)
+        if query.shape != (self._dimension,):
+            raise EmbedderMismatch(f"a vector of shape {query.shape} was searched for; expected ({self._dimension},)")
+        length = float(np.linalg.norm(query))
+        if not np.isfinite(length) or length == 0.0:
+            raise EmbedderMismatch("a vector without a direction was searched for; expected finite numbers, not all 0")
+        return query if abs(length - 1.0) <= _TOLERANCE else query / np.float32(length)
+
+    async def _nearest(self, rows: Rows, query: FloatArray, visible: NDArray[np.bool_], k: int) -> list[tuple[int, float]]:
+        if rows.index is not None:
+            found = self._by_index(rows, rows.index, query, visible, k)
+            if found is not None:
+                return found
+            self.counts["flat_fallback"] += 1
+        chunks, n = rows.source()
+        if n > _FLAT_ON_LOOP:
+            scores = await asyncio.to_thread(similarities, chunks, query, 0, n)
+        else:
+            scores = similarities(chunks, query, 0, n)
+        # Rows appended meanwhile are for the next search.
+        at = np.flatnonzero(visible)
+        return nearest(scores[at], at, k)
+
+    def _by_index(
+        self, rows: Rows, index: hnsw.Hnsw, query: FloatArray, visible: NDArray[np.bool_], k: int
+    ) -> list[tuple[int, float]] | None:
+        """Return the nearest by snapshot and delta, or None when the snapshot cannot give enough visible ones."""
+        covered = len(index)
+        count = int(visible[:covered].sum())
+        share = count / covered
+        if share < _LEAST_VISIBLE:
+            return None
+        at, scores = index.search(query, max(64, int(4 * k / share)))
+        seen = visible[at]
+        at, scores = at[seen], scores[seen]
+        if len(at) < min(k, count):
+            return None
+        recent = np.flatnonzero(visible[covered:])
+        if len(recent):
+            at = np.concatenate([at, recent + covered])
+            chunks, n = rows.source()
+            scores = np.concatenate([scores, similarities(chunks, query, covered, n)[recent]])
+        return nearest(scores, at, k)
+
+    async def _caught_up(self, partition: str, live: frozenset[str]) -> Rows | None:
+        held = self._held.get(partition)
+        if held is not None and held.rows.dropped & live:
+            # An undo made a generation live again of which rows were let go.
+            self.counts["rebuilt"] += 1
+            self.forget(partition)
+            held = None
+        if held is None:
+            held = self._held[partition] = _Held(Rows(self._dimension))
+        self._held.move_to_end(partition)
+        if not held.loading:
+            async with held.lock:
+                for _ in range(_BATCHES_A_SEARCH):
+                    if held.loading or not await self._load(partition, held):
+                        break
+                else:
+                    held.loading = True
+                    self._start(self._load_rest(partition, held))
+        if held.rows.cursor == 0 and self._held.get(partition) is held and not held.loading:
+            self.forget(partition)  # nothing is stored here: remember nothing
+            return None
+        self._bound(partition, held)
+        return held.rows
+
+    async def _load(self, partition: str, held: _Held) -> bool:
+        """Read one batch; return whether there may be more."""
+        cursor = held.rows.cursor
+        if held.rows.bytes > self._max_bytes:
+            self.counts["truncated"] += 1
+            return False
+        found, reached = await self._store.vectors_since(partition, cursor, _BATCH)
+        if reached < cursor:
+            # The store counts from below where we were: it was lost, and what we hold is of another.
+            self.counts["rebuilt"] += 1
+            held.rows = Rows(self._dimension)
+            return True
+        # `held.rows` may be another object than before the wait (an index was swapped in): it has the same cursor.
+        self._take(held.rows, found)
+        held.rows.cursor = reached
+        return len(found) == _BATCH
+
+    def _take(self, rows: Rows, found: list[VectorRow]) -> None:
+        size = self._dimension * 4
+        good = []
+        for row in found:
+            if row.embedder != self._embedder_id:
+                self.counts["ignored_embedder"] += 1
+            elif len(row.vector) != size:
+                self.counts["ignored_dimension"] += 1
+            else:
+                good.append(row)
+        if not good:
+            return
+        vectors = np.frombuffer(b"".join(row.vector for row in good), dtype="<f4").reshape(len(good), self._dimension)
+        lengths = np.linalg.norm(vectors, axis=1)
+        sound = np.isfinite(lengths) & (lengths > 0)
+        if not sound.all():
+            self.counts["ignored_value"] += int((~sound).sum())
+            good = [row for row, kept in zip(good, sound, strict=True) if kept]
+            vectors, lengths = vectors[sound], lengths[sound]
+        if (np.abs(lengths - 1.0) > _TOLERANCE).any():
+            vectors = vectors / lengths[:, None]
+        rows.append(good, vectors.astype(np.float32, copy=False))
+
+    async def _load_rest(self, partition: str, held: _Held) -> None:
+        try:
+            while self._held.get(partition) is held and await self._load(partition, held):
+                self._bound(partition, held)
+                await asyncio.sleep(0)
+        except TierUnavailable:
+            self.counts["load_failed"] += 1  # the next search goes on from the cursor
+        finally:
+            held.loading = False
+
+    def _bound(self, partition: str, held: _Held) -> None:
+        if self._held.get(partition) is not held:
+            return
+        size = held.rows.bytes
+        self.bytes += size - self._sizes.get(partition, 0)
+        self._sizes[partition] = size
+        while self.bytes > self._max_bytes and len(self._held) > 1:
+            oldest = next(name for name in self._held if name != partition)
+            self.forget(oldest)
+            self.counts["dropped"] += 1
+
+    def _tend(self, partition: str, rows: Rows, visible: NDArray[np.bool_], live: frozenset[str]) -> None:
+        """Rewrite the partition where that is due: an index to build or rebuild, or dead rows to let go."""
+        held = self._held.get(partition)
+        if held is None or held.rows is not rows or held.building or held.loading or self._stop.is_set():
+            return
+        n, count = len(visible), int(visible.sum())
+        dead = n - count
+        if count > self._hnsw_above:
+            covered = len(rows.index) if rows.index is not None else 0
+            due = n - covered > max(self._hnsw_above // 4, covered // 4) or dead > count
+            if due and count > held.retry_above:
+                held.building = True
+                self._start(self._build(partition, held, rows, visible, live))
+        elif dead > max(256, count):
+            held.rows = rows.rewritten(np.flatnonzero(visible), n, None, live=live)
+            self._bound(partition, held)
+
+    async def _build(self, partition: str, held: _Held, rows: Rows, visible: NDArray[np.bool_], live: frozenset[str]) -> None:
+        keep = np.flatnonzero(visible)
+        chunks, _ = rows.source()
+        try:
+            index = await asyncio.get_running_loop().run_in_executor(
+                self._builder, lambda: hnsw.build(take(chunks, keep), self._stop.is_set)
+            )
+        except (RuntimeError, MemoryError):
+            self.counts["build_failed"] += 1
+            held.retry_above = 2 * len(keep)
+            return
+        finally:
+            held.building = False
+        # The store was lost, or the partition dropped, meanwhile: the index is of something else.
+        if index is None or self._held.get(partition) is not held or held.rows is not rows:
+            return
+        held.rows = rows.rewritten(keep, len(visible), index, live=live)
+        self.counts["built"] += 1
+        self._bound(partition, held)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,98 @@
+"""What a prompt says that a vector does not: numbers, dates, names, negation, opposites, order. Made once, kept with the entry."""
+
+# ruff: noqa: E501 — one pattern reads better unbroken
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from typing import Any
+
+import orjson
+
+from engine.verify import english, names, quantities, units
+from engine.verify.chinese import read as read_chinese
+
+VERSION = 2  # part of every parse: parses of another version are never compared
+MAX_CHARS = 2_000
+MAX_ITEMS = 64
+
+_LITERALS = re.compile(
+    r"`{1,3}(?P<code>[^`]{1,200})`{1,3}"
+    r"|[\"“「](?P<quoted>[^\"”」]{1,120})[\"”」]|《(?P<title>[^》]{1,60})》"
+    r"|(?P<url>https?://[^\s\"'<>，。]{3,200})|(?P<email>[\w.+-]{1,64}@[\w-]+\.[\w.-]{1,64})"
+    r"|(?P<file>(?<![\w/])(?:[\w~.-]*/)*[A-Za-z0-9_-]{1,60}\.(?:py|js|ts|jsx|tsx|java|go|rs|rb|c|cc|cpp|h|hpp|cs|php|sh|sql|txt|md|csv|tsv|json|ya?ml"
+    r"|toml|ini|conf|cfg|xml|html?|css|pdf|docx?|xlsx?|pptx?|png|jpe?g|gif|svg|mp[34]|zip|gz|tar|log|db|exe|bat|env)\b)"
+    r"|(?P<name>(?<![A-Za-z0-9])(?:[A-Za-z]+[+#]{1,2}(?![A-Za-z0-9])|--?[a-z][a-z-]{1,30}(?![A-Za-z])|\$[A-Z_]{2,40}|[A-Za-z]\w*_\w+|[A-Za-z_]\w*(?:\.\w+)*\(\)"
+    r"|[a-z]+[A-Z]\w*|(?:[A-Z][a-z]+){2,}|[A-Za-z]{1,12}-?\d[A-Za-z0-9-]*|\d+[A-Za-z]+\d[A-Za-z0-9]*))",
+    re.ASCII,
+)
+_HAN = re.compile(r"[\u4e00-\u9fff]")
+_SCRIPTS = (
+    ("ja", re.compile(r"[\u3040-\u30ff]")),
+    ("ko", re.compile(r"[\uac00-\ud7af]")),
+    ("zh", _HAN),
+    ("ru", re.compile(r"[\u0400-\u04ff]")),
+    ("ar", re.compile(r"[\u0600-\u06ff]")),
+    ("hi", re.compile(r"[\u0900-\u097f]")),
+    ("el", re.compile(r"[\u0370-\u03ff]")),
+    ("he", re.compile(r"[\u0590-\u05ff]")),
+    ("th", re.compile(r"[\u0e00-\u0e7f]")),
+)
+_LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏ]+")
+_UNIT_LIKE = re.compile(r"^[vV]\d+(?:\.\d+)*$")
+
+
+def language(text: str) -> str:
+    """Return a two-letter guess by script and, for Latin letters, by function words; `` where there is nothing to go by."""
+    latin = _LATIN_WORD.findall(text)
+    for code, pattern in _SCRIPTS:
+        count = len(pattern.findall(text))
+        if count >= max(1, len(latin)) or (code in {"ja", "ko"} and count >= 2):
+            return code
+    return english.latin_language([word.lower() for word in latin[:200]])
+
+
+def parse(text: str) -> str:
+    """Return the parse as compact JSON, at most a few times the text's length. Text past 2,000 characters is not read.
+
+    Never raises. Fields: v version, l language, n numbers, o ordinals, d dates, e entities, u units named without a number,
+    x antonym axes, b one-character axes, g negators, q quantifiers, k what is asked for, s the sequence of tokens, w content tokens, f and t what
+    stands in the from and to roles, y what stands before `to`, a the main verbs, h hash of a text that was cut.
+    """
+    clean = unicodedata.normalize("NFKC", text[:MAX_CHARS].encode("utf-8", "replace").decode())[: 2 * MAX_CHARS]
+    clean = clean.replace("’", "'").replace("‘", "'")
+    lang = language(clean)
+    entities: list[str] = []
+    blanked = _LITERALS.sub(lambda match: _literal(match, entities), clean)
+    found = quantities.extract(blanked, han=bool(_HAN.search(blanked)))
+    reader = read_chinese if lang == "zh" else english.read
+    fields = reader(clean, found.rest, lang)
+    entities.extend(fields.pop("e"))
+    record: dict[str, Any] = {
+        "v": VERSION,
+        "l": lang,
+        "n": found.numbers[:MAX_ITEMS],
+        "o": found.ordinals[:MAX_ITEMS],
+        "d": sorted(set(found.dates))[:MAX_ITEMS],
+        "e": sorted({names.ALIASES.get(entity, entity) for entity in entities if entity})[:MAX_ITEMS],
+        **fields,
+    }
+    if len(text) > MAX_CHARS:
+        record["h"] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return orjson.dumps({key: value for key, value in record.items() if value}).decode()
+
+
+def _literal(match: re.Match[str], entities: list[str]) -> str:
+    kind, value = match.lastgroup, match[match.lastgroup or 0].strip()
+    if kind == "name":
+        if _UNIT_LIKE.match(value) or re.fullmatch(r"\d+[A-Za-z]+", value):
+            return match[0]
+        lower = value.lower()
+        if lower.rstrip("0123456789.-") in units.UNITS and not lower[:1].isdigit():
+            return match[0]
+        entities.append(lower)
+        return " "
+    entities.append(re.sub(r"\s+", " ", value).casefold())
+    # Words within quotes still count as words; code, links and file names do not.
+    return f" {value} " if kind in {"quoted", "title"} else " "

@@ -1,0 +1,347 @@
+"""The rules over two parses. A rule outside the mode still speaks, without a veto, so that its worth can be learnt from the spans."""
+
+# ruff: noqa: E501, SIM905 — lists of words and patterns read, diff and are searched better as one text
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+
+from engine.types import Verdict, VerifyMode
+from engine.verify import acts, lexicon_zh, quantities, words
+from engine.verify.english import stem
+from engine.verify.parse import VERSION
+
+Parse = dict[str, Any]
+Rule = Callable[[Parse, Parse], str]  # the detail when the two differ, else ''
+
+_DETAIL_CHARS = 80
+_PREFIXES = ("un", "dis", "non", "non-", "in", "im", "ir", "il", "de", "mis", "anti", "anti-", "re-", "in-")
+_SYMMETRIC = frozenset("and or vs versus with between & , both 和 与 跟 同 及 或 还 是 、".split())
+_EXCLUSIVE = ({"all", "some"}, {"all", "any"}, {"all", "none"}, {"all", "most"}, {"all", "half"}, {"both", "either"}, {"both", "neither"},
+              {"always", "sometimes"}, {"always", "never"}, {"always", "often"}, {"always", "rarely"}, {"often", "rarely"}, {"often", "never"},
+              {"at_least", "at_most"}, {"more_than", "less_than"}, {"at_least", "less_than"}, {"at_most", "more_than"}, {"some", "none"},
+              {"everyone", "someone"}, {"most", "some"}, {"sometimes", "never"}, {"either", "neither"})  # fmt: skip
+_COMPARED_CHARS = 120  # of two Chinese texts, for the rules that align them
+
+
+def verify(query_parse: str, candidate_parse: str, *, mode: VerifyMode) -> tuple[Verdict, ...]:
+    """Return what the rules say of two parses; no verdict with a veto = the candidate may serve. Symmetric.
+
+    A parse that is empty, broken or of another version is vetoed: what cannot be checked must not serve.
+    """
+    if query_parse and query_parse == candidate_parse:
+        return () if _load(query_parse) is not None else (Verdict("unparsed", veto=True),)
+    left, right = _load(query_parse), _load(candidate_parse)
+    if left is None or right is None:
+        return (Verdict("unparsed", veto=True),)
+    active = MODES[mode]
+    verdicts = []
+    for name, rule in RULES.items():
+        detail = rule(left, right)
+        if detail:
+            verdicts.append(Verdict(name, name in active, detail[:_DETAIL_CHARS]))
+    return tuple(verdicts)
+
+
+def _load(text: str) -> Parse | None:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) and value.get("v") == VERSION else None
+
+
+def _both(left: Iterable[str], right: Iterable[str]) -> str:
+    """Return `a / b` when each side has something of its own, else ''."""
+    mine, theirs = list(left), list(right)
+    return f"{' '.join(mine)} / {' '.join(theirs)}" if mine and theirs else ""
+
+
+def _only(left: Iterable[str], right: Iterable[str]) -> tuple[list[str], list[str]]:
+    first, second = Counter(left), Counter(right)
+    return sorted((first - second).elements()), sorted((second - first).elements())
+
+
+def _numbers(left: Parse, right: Parse) -> tuple[list[str], list[str]]:
+    mine, theirs = _only(left.get("n", ()), right.get("n", ()))
+    for number in list(mine):
+        match = next((other for other in theirs if _same(number, other)), None)
+        if match is not None:
+            mine.remove(number)
+            theirs.remove(match)
+    return mine, theirs
+
+
+def _same(number: str, other: str) -> bool:
+    """Return whether two written numbers are one: 5 and 5 km (a unit left out), 2 h and 120 min."""
+    value, _, unit = number.partition("|")
+    value2, _, unit2 = other.partition("|")
+    if value == value2 and (not unit or not unit2 or {unit, unit2} == {"yuanyen", "cny"} or {unit, unit2} == {"yuanyen", "jpy"}):
+        return True
+    base = quantities.base(number) if unit and unit2 else None
+    return base is not None and base == quantities.base(other)
+
+
+def _value(number: str) -> str:
+    return number.partition("|")[0]
+
+
+def number(left: Parse, right: Parse) -> str:
+    mine, theirs = _numbers(left, right)
+    first, second = _only(map(_value, mine), map(_value, theirs))
+    return _both(first, second) or _both(*_only(left.get("o", ()), right.get("o", ())))
+
+
+def unit(left: Parse, right: Parse) -> str:
+    mine, theirs = _numbers(left, right)
+    shared = {_value(item) for item in mine} & {_value(item) for item in theirs}
+    found = _both((item for item in mine if _value(item) in shared), (item for item in theirs if _value(item) in shared))
+    return found or _both(*_only(left.get("u", ()), right.get("u", ())))
+
+
+def number_one_sided(left: Parse, right: Parse) -> str:
+    mine, theirs = _numbers(left, right)
+    return " ".join(mine or theirs) if bool(mine) != bool(theirs) else ""
+
+
+def date(left: Parse, right: Parse) -> str:
+    return _both(*_only(left.get("d", ()), right.get("d", ())))
+
+
+def date_one_sided(left: Parse, right: Parse) -> str:
+    mine, theirs = _only(left.get("d", ()), right.get("d", ()))
+    return " ".join(mine or theirs) if bool(mine) != bool(theirs) else ""
+
+
+def antonym(left: Parse, right: Parse) -> str:
+    """One side of an axis here, only the other side there; or a word against itself with un-, dis-, in-, non-."""
+    if left.get("l") != right.get("l"):
+        return ""
+    axes, axes2 = set(left.get("x", "").split()), set(right.get("x", "").split())
+    if left.get("b") or right.get("b"):
+        extra, extra2 = _single_axes(left, right)
+        axes |= extra
+        axes2 |= extra2
+    for code in sorted(axes - axes2):
+        other = code[:-1] + ("-" if code[-1] == "+" else "+")
+        if other in axes2 and other not in axes:
+            return f"axis {code} / {other}"
+    return _prefixed(left, right)
+
+
+def _single_axes(left: Parse, right: Parse) -> tuple[set[str], set[str]]:
+    """Return the axes of one-character terms within the one place where two near-equal Chinese texts differ."""
+    middle, middle2, common = _middles(left.get("s", ""), right.get("s", ""))
+    if len(middle) > 4 or len(middle2) > 4 or common < 3:
+        return set(), set()
+    return tuple(  # type: ignore[return-value]
+        {code for char in part if char in whole.get("b", "") for code in lexicon_zh.AXES.get(char, ())}
+        for part, whole in ((middle, left), (middle2, right))
+    )
+
+
+def _middles(left: str, right: str) -> tuple[list[str], list[str], int]:
+    """Return what remains of two token sequences without their common start and end, and the common tokens' number."""
+    first, second = left.split()[:_COMPARED_CHARS], right.split()[:_COMPARED_CHARS]
+    start = 0
+    shortest = min(len(first), len(second))
+    while start < shortest and first[start] == second[start]:
+        start += 1
+    end = 0
+    while end < shortest - start and first[-1 - end] == second[-1 - end]:
+        end += 1
+    return first[start : len(first) - end], second[start : len(second) - end], start + end
+
+
+def _prefixed(left: Parse, right: Parse) -> str:
+    mine, theirs = _only(set(left.get("w", "").split()), set(right.get("w", "").split()))
+    if len(mine) > 40 or len(theirs) > 40:
+        return ""
+    for these, those in ((mine, set(theirs)), (theirs, set(mine))):
+        for word in these:
+            for prefix in _PREFIXES:
+                root = word[len(prefix) :]
+                if word.startswith(prefix) and len(root) >= 3 and (root in those or stem(root) in those):
+                    return f"{word} / {root}"
+            if word.endswith("less") and (word[:-4] + "ful") in those:
+                return f"{word} / {word[:-4]}ful"
+    return ""
+
+
+def direction(left: Parse, right: Parse) -> str:
+    """From and to, or two terms around a verb, changed places."""
+    origins, origins2 = set(left.get("f", ())), set(right.get("f", ()))
+    starts, ends = origins | set(left.get("y", ())), set(left.get("t", ()))
+    starts2, ends2 = origins2 | set(right.get("y", ())), set(right.get("t", ()))
+    # What stands in one role on both sides (a verb before `to`) says nothing of the direction.
+    crossed, crossed2 = (starts - starts2) & (ends2 - ends), (ends - ends2) & (starts2 - starts)
+    if (crossed and crossed2) or ends & origins2 - ends2 - starts or ends2 & origins - ends - starts2:
+        return f"{' '.join(sorted(crossed or origins))} / {' '.join(sorted(crossed2 or origins2))}"
+    middle, middle2, _ = _middles(left.get("s", ""), right.get("s", ""))
+    if {tuple(middle), tuple(middle2)} in ({("to",), ("from",)}, {("into",), ("from",)}, {("到",), ("从",)}):
+        return f"{middle[0]} / {middle2[0]}"
+    return _exchanged(left, right)
+
+
+def _exchanged(left: Parse, right: Parse) -> str:
+    """X between Y there, Y between X here: equal sequences but for two segments that changed places around something."""
+    first, second, common = _middles(left.get("s", ""), right.get("s", ""))
+    size = len(first)
+    if size != len(second) or not 3 <= size <= 24 or common + size < 4 or Counter(first) != Counter(second):
+        return ""
+    for width in range(1, min(size - 1, 9)):
+        if first[:width] != second[size - width :]:
+            continue
+        for width2 in range(1, min(size - width, 9)):
+            if first[size - width2 :] == second[:width2] and first[width : size - width2] == second[width2 : size - width]:
+                between = first[width : size - width2]
+                if between and not all(token in _SYMMETRIC for token in between) and not set(between) & _SYMMETRIC:
+                    return f"{' '.join(first[:width])} / {' '.join(second[:width2])}"
+    return ""
+
+
+def negation(left: Parse, right: Parse) -> str:
+    mine, theirs = left.get("g", 0), right.get("g", 0)
+    return f"{mine} / {theirs}" if mine % 2 != theirs % 2 else ""
+
+
+def entity(left: Parse, right: Parse) -> str:
+    """Each side names something that the other does not hold in any form."""
+    return _both(_unmatched(left, right), _unmatched(right, left))
+
+
+def _unmatched(left: Parse, right: Parse) -> list[str]:
+    known = set(right.get("s", "").split())
+    known.update(right.get("e", ()))
+    joined = right.get("s", "").replace(" ", "")
+    found = []
+    for name in left.get("e", ()):
+        if name in known or name + "s" in known or name.removesuffix("s") in known:
+            continue
+        if (len(name) > 3 or name[:1] > "\u3000") and name.replace(" ", "") in joined:
+            continue
+        found.append(name)
+    return found
+
+
+def quantifier(left: Parse, right: Parse) -> str:
+    mine, theirs = _only(left.get("q", ()), right.get("q", ()))
+    for word in mine:
+        for other in theirs:
+            if {word, other} in _EXCLUSIVE:
+                return f"{word} / {other}"
+    return ""
+
+
+def asked(left: Parse, right: Parse) -> str:
+    """One asks where, the other how long: a place, a person, a duration, a price or a reason."""
+    mine, theirs = set(left.get("k", ())), set(right.get("k", ()))
+    return _both(sorted(mine), sorted(theirs)) if not mine & theirs else ""
+
+
+def act(left: Parse, right: Parse) -> str:
+    """Each side wants something done, and the main verbs are of different kinds: restore a deleted, delete a restored project."""
+    if left.get("l") != right.get("l"):
+        return ""
+    mine, theirs = left.get("a", ()), right.get("a", ())
+    if not acts.differ(mine, theirs, lang=left.get("l", "")):
+        return ""
+    return _both(mine, theirs) if _shared_content(left, right) else ""
+
+
+def _shared_content(left: Parse, right: Parse) -> bool:
+    return bool(set(left.get("w", "").split()) & set(right.get("w", "").split())) or not (left.get("w") and right.get("w"))
+
+
+def language(left: Parse, right: Parse) -> str:
+    return _both([left["l"]], [right["l"]]) if left.get("l") and right.get("l") and left["l"] != right["l"] else ""
+
+
+def cut(left: Parse, right: Parse) -> str:
+    """A text was longer than what was read, and the two are not the same."""
+    return "too long" if left.get("h") != right.get("h") else ""
+
+
+def replaced(left: Parse, right: Parse) -> str:
+    """Two sentences of the same content but for one word, which is no known synonym, however they are built."""
+    if left.get("l") != right.get("l"):
+        return ""
+    return _replaced_chinese(left, right) if left.get("l") == "zh" else _replaced_word(left, right)
+
+
+def _replaced_word(left: Parse, right: Parse) -> str:
+    first, second = left.get("w", "").split(), right.get("w", "").split()
+    mine, theirs = _only(first, second)
+    if not mine or not theirs or len(mine) != len(first) - len(second) + len(theirs):
+        return ""
+    common = len(first) - len(mine)
+    for one in list(mine):
+        match = next((other for other in theirs if words.same(one, other)), None)
+        if match is not None:
+            mine.remove(one)
+            theirs.remove(match)
+    mine = [word for word in mine if word not in words.LIGHT]
+    theirs = [word for word in theirs if word not in words.LIGHT]
+    return (
+        f"{' '.join(mine)} / {' '.join(theirs)}" if common >= 1 and min(len(mine), len(theirs)) == 1 >= abs(len(mine) - len(theirs)) else ""
+    )
+
+
+def _replaced_chinese(left: Parse, right: Parse) -> str:
+    first, second = left.get("w", "").split(), right.get("w", "").split()
+    middle, middle2, common = _middles(left.get("w", ""), right.get("w", ""))
+    # Of about equal length only: where they differ, it is as often one thing said in another way.
+    sizes = sorted((len(middle), len(middle2)))
+    near = sizes[0] == sizes[1] >= 1 or (sizes[0] > 1 and sizes[1] - sizes[0] == 1)
+    if common >= 2 and near and sizes[1] <= 4 and not set(middle) & set(middle2):
+        return f"{''.join(middle)} / {''.join(middle2)}"
+    mine, theirs = _only(first[:_COMPARED_CHARS], second[:_COMPARED_CHARS])
+    if 2 <= len(mine) == len(theirs) <= 4 and len(first) - len(mine) >= 3 and _together(first, mine) and _together(second, theirs):
+        return f"{''.join(mine)} / {''.join(theirs)}"
+    return ""
+
+
+def _together(sequence: list[str], part: list[str]) -> bool:
+    """Return whether the tokens of a part stand side by side."""
+    size = len(part)
+    return any(sorted(sequence[place : place + size]) == part for place in range(len(sequence) - size + 1))
+
+
+def substitution(left: Parse, right: Parse) -> str:
+    return _both(*_only(set(left.get("w", "").split()), set(right.get("w", "").split())))
+
+
+def addition(left: Parse, right: Parse) -> str:
+    mine, theirs = _only(set(left.get("w", "").split()), set(right.get("w", "").split()))
+    return " ".join(mine or theirs) if bool(mine) != bool(theirs) else ""
+
+
+RULES: dict[str, Rule] = {
+    "number": number,
+    "date": date,
+    "antonym": antonym,
+    "direction": direction,
+    "negation": negation,
+    "entity": entity,
+    "unit": unit,
+    "quantifier": quantifier,
+    "asked": asked,
+    "act": act,
+    "language": language,
+    "cut": cut,
+    "number_one_sided": number_one_sided,
+    "date_one_sided": date_one_sided,
+    "replaced": replaced,
+    "substitution": substitution,
+    "addition": addition,
+}
+SAFE = frozenset({"number", "date", "antonym", "direction", "cut"})
+HARD = SAFE | {"negation", "entity", "unit", "quantifier", "asked", "act", "language", "number_one_sided", "date_one_sided", "replaced"}
+MODES: dict[VerifyMode, frozenset[str]] = {
+    VerifyMode.SAFE: SAFE,
+    VerifyMode.HARD: HARD,
+    VerifyMode.STRICT: HARD | {"substitution", "addition"},
+}

@@ -1,0 +1,244 @@
+"""What each tier does when what it stands on goes away: it says so in time, never invents an answer, and comes back by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from engine.errors import TierUnavailable
+from engine.tiers import open_store
+from engine.tiers.base import StoreTier
+from engine.tiers.redis import RedisTier
+from tests.conformance.samples import entry, key_of
+from tests.support.servers import RedisServer
+
+FAR_MS = 2**60
+TIMEOUT_S = 0.3
+
+CALLS: dict[str, Callable[[StoreTier], Awaitable[object]]] = {
+    "get": lambda store: store.get(key_of(0)),
+    "put": lambda store: store.put(entry(expires_ms=FAR_MS)),
+    "delete": lambda store: store.delete([key_of(0)]),
+    "delete_entries": lambda store: store.delete_entries({key_of(0): "0" * 32}),
+    "vectors_since": lambda store: store.vectors_since("p" * 32, 0, 10),
+    "scan": lambda store: store.scan("faq", "", 10),
+    "namespaces": lambda store: store.namespaces(),
+    "control_token": lambda store: store.control_token(),
+    "control_all": lambda store: store.control_all(),
+    "control_put": lambda store: store.control_put("policy:faq", "{}"),
+    "control_delete": lambda store: store.control_delete("policy:faq"),
+    "ping": lambda store: store.ping(),
+}
+
+
+async def until_it_answers(store: StoreTier, timeout_s: float = 10) -> None:
+    """Poll with an ordinary call, as traffic would, until it no longer fails."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            await store.get(key_of(0))
+        except TierUnavailable:
+            assert time.monotonic() < deadline, "the store did not come back"
+            await asyncio.sleep(0.02)
+        else:
+            return
+
+
+@pytest.fixture
+async def on_redis(own_redis: RedisServer) -> AsyncIterator[StoreTier]:
+    store = open_store(own_redis.url, timeout_s=TIMEOUT_S)
+    yield store
+    await store.close()
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_stopped_redis_is_told_at_once(on_redis: StoreTier, own_redis: RedisServer, call: str) -> None:
+    await on_redis.put(entry(expires_ms=FAR_MS))
+    own_redis.stop()
+    started = time.monotonic()
+    with pytest.raises(TierUnavailable) as caught:
+        await CALLS[call](on_redis)
+    assert caught.value.retryable
+    assert time.monotonic() - started < TIMEOUT_S + 0.5
+
+
+@pytest.mark.redis
+async def test_after_a_failure_calls_fail_without_waiting_and_recover_by_themselves(on_redis: StoreTier, own_redis: RedisServer) -> None:
+    await on_redis.put(entry(expires_ms=FAR_MS))
+    own_redis.pause()
+    started = time.monotonic()
+    with pytest.raises(TierUnavailable):
+        await on_redis.get(key_of(0))
+    assert TIMEOUT_S * 0.9 < time.monotonic() - started < TIMEOUT_S + 0.5
+    started = time.monotonic()
+    for _ in range(200):
+        with pytest.raises(TierUnavailable):
+            await on_redis.get(key_of(0))
+    assert time.monotonic() - started < TIMEOUT_S, "a paused server adds no latency to the requests that follow"
+    own_redis.resume()
+    await until_it_answers(on_redis)
+    assert await on_redis.get(key_of(0)) is not None
+
+
+@pytest.mark.redis
+async def test_concurrent_calls_on_a_paused_redis_each_end_in_time(on_redis: StoreTier, own_redis: RedisServer) -> None:
+    await on_redis.ping()
+    own_redis.pause()
+    started = time.monotonic()
+    results = await asyncio.gather(*(on_redis.get(key_of(number)) for number in range(200)), return_exceptions=True)
+    assert time.monotonic() - started < TIMEOUT_S + 1.0
+    assert {type(result) for result in results} == {TierUnavailable}
+    own_redis.resume()
+    await until_it_answers(on_redis)
+
+
+@pytest.mark.redis
+async def test_a_redis_that_comes_back_empty_shows_another_token(on_redis: StoreTier, own_redis: RedisServer) -> None:
+    for number in range(5):
+        await on_redis.control_put(f"policy:{number}", "{}")
+    await on_redis.put(entry(expires_ms=FAR_MS))
+    before = await on_redis.control_token()
+    _, cursor = await on_redis.vectors_since("p" * 32, 0, 10)
+    own_redis.stop()
+    with pytest.raises(TierUnavailable):
+        await on_redis.ping()
+    own_redis.start()
+    await until_it_answers(on_redis)
+    token = await on_redis.control_token()
+    assert token != before
+    assert await on_redis.control_token() == token
+    assert await on_redis.control_all() == []
+    await on_redis.put(entry("new", expires_ms=FAR_MS))
+    rows, after = await on_redis.vectors_since("p" * 32, cursor, 10)
+    assert after == 0 or [row.key for row in rows] == [key_of("new")], "the reader learns of the new store's entries"
+
+
+@pytest.mark.redis
+async def test_a_restarted_redis_costs_no_failed_call(on_redis: StoreTier, own_redis: RedisServer) -> None:
+    await asyncio.gather(*(on_redis.get(key_of(number)) for number in range(20)))
+    own_redis.stop()
+    own_redis.start()
+    for number in range(20):
+        await on_redis.get(key_of(number))
+
+
+@pytest.mark.redis
+async def test_a_gateway_may_start_before_its_redis(own_redis: RedisServer) -> None:
+    own_redis.stop()
+    store = open_store(own_redis.url, timeout_s=TIMEOUT_S)
+    try:
+        with pytest.raises(TierUnavailable):
+            await store.control_token()
+        own_redis.start()
+        await until_it_answers(store)
+    finally:
+        await store.close()
+
+
+@pytest.mark.redis
+async def test_a_refusal_does_not_stop_reads(own_redis: RedisServer) -> None:
+    import redis
+
+    store = open_store(own_redis.url, timeout_s=TIMEOUT_S)
+    assert isinstance(store, RedisTier)
+    client = redis.Redis.from_url(own_redis.url)
+    try:
+        await store.put(entry(expires_ms=FAR_MS))
+        client.config_set("maxmemory", "1")
+        with pytest.raises(TierUnavailable, match="refused"):
+            await store.put(entry("b", expires_ms=FAR_MS))
+        assert await store.get(key_of(0)) is not None
+        assert store.faults == {"error": 1}
+    finally:
+        client.close()
+        await store.close()
+
+
+@pytest.mark.parametrize("call", ["put", "delete", "delete_entries", "control_put", "control_delete"])
+async def test_a_locked_sqlite_file_is_told_in_time_and_blocks_nobody(tmp_path: Path, call: str) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/cache.db", timeout_s=TIMEOUT_S)
+    other = sqlite3.connect(tmp_path / "cache.db", isolation_level=None)
+    try:
+        await store.put(entry(expires_ms=FAR_MS))
+        other.execute("BEGIN IMMEDIATE")
+        started = time.monotonic()
+        blocked = asyncio.ensure_future(CALLS[call](store))
+        reads = 0
+        while not blocked.done():
+            assert await store.get(key_of(0)) is not None  # readers go on
+            reads += 1
+            await asyncio.sleep(0)
+        with pytest.raises(TierUnavailable, match="locked"):
+            await blocked
+        assert time.monotonic() - started < TIMEOUT_S + 0.5
+        assert reads > 10
+        other.execute("COMMIT")
+        await CALLS[call](store)
+    finally:
+        other.close()
+        await store.close()
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_closed_sqlite_store_says_so(tmp_path: Path, call: str) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/cache.db", timeout_s=TIMEOUT_S)
+    await store.close()
+    with pytest.raises(TierUnavailable):
+        await CALLS[call](store)
+
+
+async def test_a_sqlite_file_damaged_while_open_is_unavailable_not_a_wrong_answer(tmp_path: Path) -> None:
+    path = tmp_path / "cache.db"
+    store = open_store(f"sqlite:///{path}", timeout_s=TIMEOUT_S)
+    for number in range(300):
+        await store.put(entry(number, expires_ms=FAR_MS, body=b"x" * 5_000))
+    await store.close()
+    store = open_store(f"sqlite:///{path}", timeout_s=TIMEOUT_S)
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(8192)
+        file.write(b"\xa5" * (size - 8192))
+    # A commit by another connection: pages that this one still has in memory are read again.
+    other = sqlite3.connect(path)
+    other.execute("PRAGMA user_version = 1")
+    other.close()
+
+    async def read_all() -> None:
+        for number in range(300):
+            found = await store.get(key_of(number))
+            assert found is not None
+            assert found.body == b"x" * 5_000
+
+    try:
+        with pytest.raises(TierUnavailable, match="damaged"):
+            await read_all()
+    finally:
+        await store.close()
+
+
+async def test_a_sqlite_file_moved_away_is_made_anew_with_another_token(tmp_path: Path) -> None:
+    path = tmp_path / "cache.db"
+    store = open_store(f"sqlite:///{path}", timeout_s=TIMEOUT_S)
+    try:
+        await store.control_put("policy:faq", "{}")
+        await store.put(entry(expires_ms=FAR_MS))
+        before = await store.control_token()
+        for file in tmp_path.glob("cache.db*"):
+            file.rename(file.with_name("moved-" + file.name))
+        other = open_store(f"sqlite:///{path}", timeout_s=TIMEOUT_S)
+        await other.put(entry("of the new file", expires_ms=FAR_MS))
+        token = await store.control_token()
+        assert token != before
+        assert token == await other.control_token()
+        assert await store.control_all() == []
+        assert await store.get(key_of(0)) is None
+        assert await store.get(key_of("of the new file")) is not None
+        await other.close()
+    finally:
+        await store.close()

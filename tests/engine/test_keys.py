@@ -1,0 +1,251 @@
+"""One canonical form a request: what must be equal is equal, what may change the answer makes another key."""
+
+from __future__ import annotations
+
+import json
+import os
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import InvalidRequest
+from engine.keys import MAX_DEPTH, Canonical, canonicalise, encode
+from tests.engine.rig import SECRET, chat
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "keys.json"
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+
+
+def canonical(body: Any, *, namespace: str = "faq", tenant: str = "acme", model_version: str = "", secret: bytes = SECRET) -> Canonical:
+    return canonicalise(body, namespace=namespace, tenant=tenant, model_version=model_version, secret=secret)
+
+
+def _golden_bodies() -> dict[str, dict[str, Any]]:
+    tool_turn = [
+        {"role": "user", "content": "weather?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "1", "content": "sunny"},
+    ]
+    return {
+        "plain": chat(),
+        "system_and_parameters": chat(system="Be brief.", temperature=0.2, max_tokens=100, stop=["x"], seed=7),
+        "tools": chat(tools=[TOOL], tool_choice="required"),
+        "chinese": chat("如何重置密码？", system="你是客服。"),
+        "emoji_and_surrogate": chat("a\ud800b 😀 \0"),
+        "tool_result": {"model": "gpt-test", "messages": tool_turn},
+        "parts": chat([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]),  # type: ignore[arg-type]
+    }
+
+
+def test_the_golden_vectors_hold() -> None:
+    made = {
+        name: {field: getattr(found, field) for field in Canonical.__dataclass_fields__}
+        for name, found in ((name, canonical(body, model_version="v1")) for name, body in _golden_bodies().items())
+    }
+    if os.environ.get("REFRESH_GOLDEN"):
+        GOLDEN.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")
+    assert made == json.loads(GOLDEN.read_text())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"n": 1, "stream": False},
+        {"presence_penalty": 0.0, "frequency_penalty": 0, "logit_bias": {}},
+        {"response_format": {"type": "text"}, "stop": None, "seed": None},
+        {"stream": True, "stream_options": {"include_usage": True}, "user": "42", "metadata": {"a": "b"}, "store": True},
+        {"service_tier": "flex", "prompt_cache_key": "k", "safety_identifier": "u"},
+        {"tool_choice": "none", "parallel_tool_calls": True, "modalities": ["text"], "logprobs": False},
+    ],
+)
+def test_defaults_and_fields_without_effect_leave_the_key(fields: dict[str, Any]) -> None:
+    assert canonical(chat(**fields)) == canonical(chat())
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "repetition_penalty"])
+def test_an_explicit_one_is_not_what_a_servers_own_configuration_says(name: str) -> None:
+    assert canonical(chat(**{name: 1})).key != canonical(chat()).key
+    assert canonical(chat(**{name: 1})).key == canonical(chat(**{name: 1.0})).key
+
+
+def test_spellings_of_one_request_share_a_key() -> None:
+    assert canonical(chat(temperature=0.0)).key == canonical(chat(temperature=0)).key
+    assert canonical(chat(stop="x")).key == canonical(chat(stop=["x"])).key
+    assert canonical(chat([{"type": "text", "text": "hi"}])).key == canonical(chat("hi")).key  # type: ignore[arg-type]
+    composed = "caf\u00e9"
+    assert canonical(chat(unicodedata.normalize("NFD", composed))).key == canonical(chat(composed)).key
+    assert canonical(chat(tools=[TOOL], tool_choice="auto", parallel_tool_calls=True)).key == canonical(chat(tools=[TOOL])).key
+    shuffled = dict(reversed(chat(temperature=0.5).items()))
+    assert canonical(shuffled).key == canonical(chat(temperature=0.5)).key
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        chat(temperature=0.5),
+        chat(top_p=0.9),
+        chat(max_tokens=10),
+        chat(max_completion_tokens=10),
+        chat(seed=1),
+        chat(system="Be brief."),
+        chat(tools=[TOOL]),
+        chat(response_format={"type": "json_object"}),
+        chat(logprobs=True),
+        chat(model="gpt-other"),
+        {**chat(), "messages": [{"role": "user", "content": "before"}, *chat()["messages"]]},
+        {**chat(), "messages": [{**chat()["messages"][0], "name": "bob"}]},
+    ],
+)
+def test_what_changes_the_answer_changes_key_and_partition(other: dict[str, Any]) -> None:
+    ours, theirs = canonical(chat()), canonical(other)
+    assert ours.key != theirs.key
+    assert ours.partition != theirs.partition
+
+
+def test_namespace_tenant_version_and_secret_separate() -> None:
+    forms = [
+        canonical(chat()),
+        canonical(chat(), namespace="docs"),
+        canonical(chat(), tenant="globex"),
+        canonical(chat(), model_version="v2"),
+        canonical(chat(), secret=b"t" * 32),
+    ]
+    assert len({form.key for form in forms}) == len({form.partition for form in forms}) == len(forms)
+
+
+def test_the_last_turns_text_changes_the_key_and_not_the_partition() -> None:
+    ours, theirs = canonical(chat("one")), canonical(chat("two"))
+    assert ours.key != theirs.key
+    assert ours.partition == theirs.partition
+
+
+def test_max_tokens_and_max_completion_tokens_are_two_fields() -> None:
+    assert canonical(chat(max_tokens=5)).key != canonical(chat(max_completion_tokens=5)).key
+
+
+def test_fields_never_run_together() -> None:
+    assert canonical(chat("hi", user=42)).key != canonical(chat("hiuser42")).key
+    assert canonical(chat(), namespace="ab", tenant="c").key != canonical(chat(), namespace="a", tenant="bc").key
+    two = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    keys = {canonical(chat(text)).key for text in ("ab", "a\nb", two)}  # type: ignore[arg-type]
+    assert len(keys) == 3
+
+
+def test_booleans_and_numbers_are_two_values() -> None:
+    assert canonical(chat(logprobs=0)).key != canonical(chat(logprobs=False)).key
+    assert encode(True) != encode(1)
+
+
+def test_the_fingerprint_groups_by_system_prompt_without_its_digits() -> None:
+    ours = canonical(chat("one", system="Today is 2026-01-01."))
+    assert ours.fingerprint == canonical(chat("two", system="Today is 2027-11-30."), tenant="globex", namespace="x").fingerprint
+    assert ours.fingerprint != canonical(chat("one", system="Be rude.")).fingerprint
+    assert ours.fingerprint != canonical(chat("one", system="Today is 2026-01-01.", temperature=0)).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (chat(retrieval_index="docs"), "unknown_field"),
+        (chat(n=2), "multi_choice"),
+        (chat([{"type": "image_url", "image_url": {"url": "x"}}]), "non_text"),  # type: ignore[arg-type]
+        (chat(modalities=["text", "audio"]), "non_text"),
+        ({**chat(), "messages": [{"role": "user", "content": "x", "hidden": 1}]}, "unknown_field"),
+    ],
+)
+def test_what_is_not_understood_is_a_bypass(body: dict[str, Any], reason: str) -> None:
+    assert canonical(body).bypass == reason
+
+
+def test_a_tool_result_is_exact_only() -> None:
+    found = canonical(_golden_bodies()["tool_result"])
+    assert (found.bypass, found.semantic_skip, found.prompt) == ("", "no_user_turn", "weather?")
+    other = _golden_bodies()["tool_result"]
+    other["messages"][-1]["content"] = "rain"
+    assert canonical(other).key != found.key
+
+
+def test_surrogates_and_nul_are_escaped_in_the_prompt_and_distinct_in_the_key() -> None:
+    found = canonical(chat("a\ud800\0"))
+    assert found.prompt == "a\\ud800\\x00"
+    assert found.key != canonical(chat("a\\ud800\\x00")).key
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        [],
+        {},
+        {"model": "", "messages": [{"role": "user", "content": "x"}]},
+        {"model": "m", "messages": []},
+        {"model": "m", "messages": ["x"]},
+        {"model": "m", "messages": [{"content": "x"}]},
+        {"model": "m", "messages": [{"role": "user", "content": 5}]},
+        {"model": "m", "messages": [{"role": "user", "content": [{"text": "x"}]}]},
+        chat(temperature=float("nan")),
+    ],
+)
+def test_a_malformed_body_is_refused(body: Any) -> None:
+    with pytest.raises(InvalidRequest):
+        canonical(body)
+
+
+def test_deep_nesting_is_refused_before_python_gives_up() -> None:
+    deep: Any = 1
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(InvalidRequest, match=str(MAX_DEPTH)):
+        canonical(chat(tools=deep))
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=12,
+)
+_fields = st.sampled_from(
+    ["model", "messages", "tools", "stop", "n", "temperature", "tool_choice", "modalities", "parallel_tool_calls", "odd", "stream"]
+)
+_message = st.dictionaries(st.sampled_from(["role", "content", "name", "tool_calls", "audio", "odd"]), _json, max_size=4)
+
+
+@given(st.dictionaries(_fields, _json, max_size=6) | _json)
+def test_no_json_raises_anything_but_invalid_request(body: Any) -> None:
+    for candidate in (body, {**chat(), **body} if isinstance(body, dict) else body):
+        try:
+            canonical(candidate)
+        except InvalidRequest:
+            continue
+
+
+@given(st.lists(_message, min_size=1, max_size=3))
+def test_no_message_raises_anything_but_invalid_request(messages: list[Any]) -> None:
+    typed = [{**message, "role": "user"} for message in messages]
+    for sent in (messages, typed):
+        try:
+            found = canonical({"model": "m", "messages": sent})
+        except InvalidRequest:
+            continue
+        found.prompt.encode()
+
+
+_plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(alphabet="ab:1;", max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(alphabet="ab", max_size=2), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(_plain, _plain)
+def test_the_canonical_bytes_tell_any_two_values_apart(left: Any, right: Any) -> None:
+    same = json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
+    assert (encode(left) == encode(right)) == same

@@ -1,0 +1,69 @@
+"""What the Redis tier leaves on the server, and what it makes of what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import redis as driver
+
+from engine.tiers.redis import RedisTier
+from tests.conformance.samples import FakeClock, entry, key_of
+from tests.support.servers import RedisServer, wait_for
+
+pytestmark = pytest.mark.redis
+
+
+@pytest.fixture
+def server(redis_server: RedisServer) -> Iterator[driver.Redis]:
+    client = driver.Redis.from_url(redis_server.url)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+async def store(redis_server: RedisServer) -> AsyncIterator[RedisTier]:
+    made = RedisTier(redis_server.url, timeout_s=2, clock=FakeClock())
+    yield made
+    await made.close()
+
+
+async def test_every_key_has_the_prefix_and_all_but_the_fixed_ones_expire(store: RedisTier, server: driver.Redis) -> None:
+    await store.put(entry(namespace="a[1]*?\\"))
+    await store.control_put("policy:faq", "{}")
+    lasting = {key for key in server.scan_iter() if server.ttl(key) == -1}
+    assert lasting == {b"cs1:names", b"cs1:seq", b"cs1:control"}
+    assert all(key.startswith(b"cs1:") for key in server.scan_iter())
+
+
+async def test_indexes_vanish_with_their_entries(store: RedisTier, server: driver.Redis) -> None:
+    clock = FakeClock()
+    for number in range(20):
+        await store.put(entry(number, expires_ms=clock() + 50))
+    wait_for(lambda: server.dbsize() == 2, what="only the sequence and the names are left")
+    assert await store.namespaces() == []
+    assert server.dbsize() == 1
+
+
+async def test_dead_members_do_not_pile_up(store: RedisTier, server: driver.Redis) -> None:
+    clock = FakeClock()
+    await store.put(entry("lasting", expires_ms=clock() + 10**9))
+    for number in range(600):
+        await store.put(entry(number, expires_ms=clock() + 1))
+    assert server.zcard("cs1:n:faq") < 150
+    assert server.zcard(b"cs1:p:" + b"p" * 32) < 150
+
+
+async def test_an_entry_of_another_version_is_a_counted_miss(store: RedisTier, server: driver.Redis) -> None:
+    await store.put(entry())
+    server.hset(f"cs1:e:{key_of(0)}", "h", b"\xffnewer")
+    assert await store.get(key_of(0)) is None
+    assert (await store.scan("faq", "", 10))[0] == []
+    assert store.undecodable == 2
+
+
+async def test_a_get_is_one_command(store: RedisTier, server: driver.Redis) -> None:
+    await store.get(key_of(0))
+    before = server.info("stats")["total_commands_processed"]
+    await store.get(key_of(0))
+    assert server.info("stats")["total_commands_processed"] - before == 2  # the get, and the INFO before it

@@ -1,0 +1,94 @@
+"""Opening the SQLite file, and what keeps it small."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from engine.errors import InvalidSetting, StoreCorrupt
+from engine.tiers.sqlite import SqliteTier
+from tests.conformance.samples import FakeClock, entry
+
+
+def opened(path: Path, clock: FakeClock | None = None) -> SqliteTier:
+    return SqliteTier(path, timeout_s=0.5, clock=clock or FakeClock())
+
+
+async def test_the_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    store = opened(tmp_path / "cache.db")
+    await store.put(entry())
+    for file in tmp_path.glob("cache.db*"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    await store.close()
+
+
+async def test_a_damaged_file_is_refused_with_its_name_and_the_next_step(tmp_path: Path) -> None:
+    path = tmp_path / "cache.db"
+    path.write_bytes(b"this is no database, " * 1000)
+    with pytest.raises(StoreCorrupt, match=r"cache\.db is damaged.*move it"):
+        opened(path)
+    path.unlink()
+    store = opened(path)
+    for number in range(200):
+        await store.put(entry(number, body=b"x" * 3_000))
+    await store.close()
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+    with pytest.raises(StoreCorrupt, match="move it"):
+        opened(path)
+
+
+def test_a_foreign_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE t (x)")
+    with pytest.raises(StoreCorrupt, match="another program"):
+        opened(path)
+
+
+async def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "cache.db"
+    await opened(path).close()
+    other = sqlite3.connect(path)
+    other.execute("PRAGMA user_version = 99")
+    other.close()
+    with pytest.raises(StoreCorrupt, match="newer than this"):
+        opened(path)
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="folder"):
+        opened(tmp_path / "nowhere" / "cache.db")
+
+
+async def test_expired_rows_are_purged_by_later_puts(tmp_path: Path) -> None:
+    clock = FakeClock()
+    store = opened(tmp_path / "cache.db", clock)
+    for number in range(500):
+        await store.put(entry(number, expires_ms=clock() + 1))
+    clock.now_ms += 1
+    for number in range(200):
+        await store.put(entry(("new", number)))
+    other = sqlite3.connect(tmp_path / "cache.db")
+    assert other.execute("SELECT count(*) FROM entries").fetchone()[0] == 200
+    other.close()
+    await store.close()
+
+
+async def test_expired_rows_go_at_control_polls_without_a_put_and_leave_nothing_in_the_file(tmp_path: Path) -> None:
+    path, clock = tmp_path / "cache.db", FakeClock()
+    writer = opened(path, clock)
+    await writer.put(entry(1, prompt="a very secret prompt", expires_ms=clock() + 1))
+    late = FakeClock()
+    late.now_ms = clock() + 10
+    idle = opened(path, late)
+    assert (await idle.scan(entry(1).namespace, "", 10))[0] == []
+    assert len((await idle.scan(entry(1).namespace, "", 10, expired=True))[0]) == 1
+    await idle.control_token()
+    assert (await idle.scan(entry(1).namespace, "", 10, expired=True))[0] == []
+    await idle.close()
+    await writer.close()
+    assert b"a very secret prompt" not in path.read_bytes()
