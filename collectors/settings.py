@@ -23,7 +23,8 @@ class CollectorSettings:
     storage: StorageSettings
     grpc_bind: str = "127.0.0.1:4317"
     http_bind: str = "127.0.0.1:4318"
-    token: str = ""  # bearer asked of senders; empty = none (loopback only)
+    token: str = ""  # bearer asked of senders; empty = none (loopback only, unless insecure)
+    insecure: bool = False  # may listen beyond this machine without a token
     max_body_bytes: int = 64 * 1024 * 1024  # before and after decompression
     queue_bytes: int = 128 * 1024 * 1024  # accepted and not yet committed; above it: 503 / UNAVAILABLE
     max_attribute_chars: int = 65_536  # longer strings are cut with a marker

@@ -1,0 +1,261 @@
+"""Dialects: attributes to canonical fields, tokens normalised by rule, calls counted once. Golden rows from captured spans.
+
+The bodies in tests/golden/otlp are small pieces of requests that were captured from the named libraries against a stub
+upstream; native.json is our own vocabulary in full. Refresh the rows with `REFRESH_GOLDEN=1` and review the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors import dialects
+from collectors.dialects.base import Usage, count
+from collectors.dialects.native import OUTCOMES
+from collectors.otlp.decode import JSON, PROTOBUF, decode_traces
+from engine import semconv as sc
+from engine.types import Outcome
+from storage.rows import LookupRow, SourceBatch, SpanRow
+from tests.collectors.support import put, request
+from tests.collectors.test_decode import SETTINGS, from_protobuf
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "otlp"
+
+
+def plain(batch: SourceBatch) -> dict[str, Any]:
+    """A batch as JSON can show it: ids in hex, payloads opened."""
+
+    def row(given: SpanRow | LookupRow) -> dict[str, Any]:
+        fields = given._asdict()
+        for name, value in fields.items():
+            if name == "payload":
+                fields[name] = sorted(json.loads(zlib.decompress(value))["attributes"])
+            elif isinstance(value, bytes):
+                fields[name] = value.hex()
+        return {name: value for name, value in fields.items() if value not in (None, "")}
+
+    return {
+        "source": batch.source._asdict(),
+        "spans": [row(span) for span in batch.spans],
+        "lookups": [row(lookup) for lookup in batch.lookups],
+        "missing": dict(batch.missing),
+    }
+
+
+@pytest.mark.parametrize("name", ["genai", "openinference", "openllmetry", "native", "anthropic_twice", "vercel", "betterdb"])
+def test_golden_rows(name: str) -> None:
+    (body,) = [path for path in GOLDEN.glob(f"{name}.*") if not path.name.endswith(".rows.json")]
+    decoded = decode_traces(body.read_bytes(), JSON if body.suffix == ".json" else PROTOBUF, SETTINGS)
+    rows = json.loads(json.dumps([plain(batch) for batch in decoded.batches]))
+    golden = GOLDEN / f"{name}.rows.json"
+    if os.environ.get("REFRESH_GOLDEN"):
+        golden.write_text(json.dumps(rows, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+    assert rows == json.loads(golden.read_text())
+
+
+def usage_of(scope: str, **attributes: Any) -> Usage:
+    (batch,) = from_protobuf(request(scope=scope, attributes=attributes)).batches
+    (span,) = batch.spans
+    return Usage(span.input_tokens, span.output_tokens, span.cached_input_tokens, span.token_rule)
+
+
+def test_case_b07_the_anthropic_and_the_bedrock_package_tell_of_the_same_call_alike() -> None:
+    anthropic = usage_of(
+        "opentelemetry.instrumentation.anthropic",
+        **{"gen_ai.usage.input_tokens": 1012, "gen_ai.usage.cache_read_input_tokens": 1000, "gen_ai.usage.output_tokens": 40},
+    )
+    bedrock = usage_of(
+        "opentelemetry.instrumentation.bedrock",
+        **{"gen_ai.usage.input_tokens": 12, "gen_ai.usage.cache_read_input_tokens": 1000, "gen_ai.usage.output_tokens": 40},
+    )
+    assert anthropic == Usage(1012, 40, 1000, "inclusive")
+    assert bedrock == Usage(1012, 40, 1000, "additive")
+    assert round(1000 / 1012, 3) == 0.988
+
+
+def test_case_b08_inclusive_and_additive_counts_give_equal_rows() -> None:
+    openai = usage_of(
+        "opentelemetry.instrumentation.openai.v1",
+        **{"gen_ai.usage.input_tokens": 10_000, "gen_ai.usage.cache_read.input_tokens": 8_000},
+    )
+    claude = usage_of(
+        "someone",
+        **{
+            "gen_ai.usage.input_tokens": 2_000,
+            "gen_ai.usage.cache_read.input_tokens": 8_000,
+            "gen_ai.provider.name": "anthropic",
+        },
+    )
+    assert openai[:3] == claude[:3] == (10_000, None, 8_000)
+
+
+def test_the_rule_is_the_scope_s_and_never_the_attribute_s_name() -> None:
+    attributes = {"gen_ai.usage.input_tokens": 500, "gen_ai.usage.cache_read_input_tokens": 100}
+    assert usage_of("opentelemetry.instrumentation.openai.v1", **attributes) == Usage(500, None, 100, "inclusive")
+    assert usage_of("opentelemetry.instrumentation.bedrock", **attributes) == Usage(600, None, 100, "additive")
+
+
+def test_absent_is_not_zero() -> None:
+    assert usage_of("x", **{"gen_ai.operation.name": "chat"}) == Usage()
+    assert usage_of("x", **{"gen_ai.usage.input_tokens": 0}) == Usage(0, None, None, "")
+    reported, silent = ({"gen_ai.operation.name": "chat"} | more for more in ({"gen_ai.usage.cache_read.input_tokens": 0}, {}))
+    (batch,) = from_protobuf(request(scope="x", attributes=reported)).batches
+    assert [(row.cache_kind, row.outcome) for row in batch.lookups] == [("provider_prompt", "miss")]
+    assert not from_protobuf(request(scope="x", attributes=silent)).batches[0].lookups
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(5, 5), ("5", 5), (5.0, 5), (0, 0), (-1, None), (True, None), (5.5, None), ("x", None), (2**60, None), (None, None)],
+)
+def test_what_is_no_count_is_none(value: object, expected: int | None) -> None:
+    assert count(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("scope", "name"),
+    [
+        ("cachescope.engine", "native"),
+        ("opentelemetry.instrumentation.openai.v1", "openllmetry"),
+        ("opentelemetry.instrumentation.openai_v2", "genai"),
+        ("opentelemetry.instrumentation.genai.openai", "genai"),
+        ("openinference.instrumentation.langchain", "openinference"),
+        ("@arizeai/openinference-instrumentation-openai", "openinference"),
+        ("@betterdb/semantic-cache", "betterdb"),
+    ],
+)
+def test_the_scope_decides_the_dialect(scope: str, name: str) -> None:
+    known = dialects.of_scope(scope)
+    assert known is not None
+    assert known.name == name
+
+
+def test_an_unknown_scope_is_told_by_its_attributes_and_a_span_without_any_is_kept() -> None:
+    batches = from_protobuf(request(scope="mine", attributes={"http.route": "/"})).batches
+    assert [(batch.source.dialect, len(batch.spans)) for batch in batches] == [("", 1)]
+    batches = from_protobuf(request(scope="mine", attributes={"openinference.span.kind": "LLM"})).batches
+    assert batches[0].source.dialect == "openinference"
+
+
+def test_native_outcomes_are_the_engine_s() -> None:
+    assert {outcome.value for outcome in Outcome} == OUTCOMES
+
+
+NATIVE = {
+    sc.OUTCOME: "semantic_hit",
+    sc.REASON: "r",
+    sc.PURPOSE: "probe",
+    sc.TIER: "vector",
+    sc.NAMESPACE: "faq",
+    sc.TENANT: "acme",
+    sc.MODEL_VERSION: "v1",
+    sc.CLIENT: "curl",
+    sc.KEY: "k" * 64,
+    sc.PARTITION: "p" * 32,
+    sc.FINGERPRINT: "f" * 16,
+    sc.PROMPT_HASH: "h" * 32,
+    sc.PROMPT_SIMHASH: "s" * 16,
+    sc.PROMPT: "how?",
+    sc.ENTRY_ID: "e" * 32,
+    sc.ENTRY_AGE_S: 3.5,
+    sc.ENTRY_BYTES: 900,
+    sc.CANDIDATES: 4,
+    sc.CANDIDATE_ID: "c" * 32,
+    sc.CANDIDATE_SIMILARITY: 0.93,
+    sc.CANDIDATE_PASSED: True,
+    sc.CANDIDATE_VERDICTS: "[]",
+    sc.CANDIDATE_PROMPT: "how so?",
+    sc.THRESHOLD: 0.9,
+    sc.POLICY_VERSION: 7,
+    sc.SWITCH: "on",
+    sc.GENERATION: "g",
+    sc.HOLDOUT_PROPENSITY: 0.98,
+    sc.HELD_OUT: False,
+    sc.LOOKUP_MS: 1.25,
+    sc.UPSTREAM_MS: 800.0,
+    sc.SAVED_MS: 700.0,
+    sc.SAVED_USD: 0.01,
+    sc.COST_USD: 0.02,
+    sc.GENAI_OPERATION: "chat",
+    sc.GENAI_PROVIDER: "openai",
+    sc.GENAI_REQUEST_MODEL: "m",
+    sc.GENAI_INPUT_TOKENS: 30,
+    sc.GENAI_OUTPUT_TOKENS: 5,
+    sc.GENAI_CACHE_READ_TOKENS: 10,
+}
+
+
+def test_a_native_lookup_is_one_row_field_by_field() -> None:
+    (batch,) = from_protobuf(request(scope=sc.SCOPE, attributes=NATIVE)).batches
+    (row,) = batch.lookups
+    given = {name: value for name, value in row._asdict().items() if value in (None, "")}
+    assert given == {}
+    assert (row.cache_kind, row.outcome, row.similarity, row.threshold, row.held_out) == (
+        "response",
+        "semantic_hit",
+        0.93,
+        0.9,
+        False,
+    )
+    assert (row.duration_ms, row.at_ms) == (5.0, 1_795_954_000_000)
+    assert batch.missing == {}
+
+
+def test_missing_fields_are_counted_and_an_unknown_outcome_is_no_lookup() -> None:
+    attributes = {name: value for name, value in NATIVE.items() if name != sc.TENANT}
+    (batch,) = from_protobuf(request(3, scope=sc.SCOPE, attributes=attributes)).batches
+    assert batch.missing == {"tenant": 3}
+    (batch,) = from_protobuf(request(scope=sc.SCOPE, attributes=NATIVE | {sc.OUTCOME: "hit!"})).batches
+    assert (len(batch.spans), len(batch.lookups)) == (1, 0)
+
+
+def nested(*spans: tuple[int, int, str, dict[str, Any]]) -> list[bool]:
+    """is_call of spans in one trace, each (own number, parent's number, scope, attributes)."""
+    message = request(0)
+    for number, parent, scope, attributes in spans:
+        scope_spans = message.resource_spans[0].scope_spans.add()
+        scope_spans.scope.name = scope
+        span = scope_spans.spans.add(trace_id=b"\1" * 16, span_id=bytes([number]) * 8, start_time_unix_nano=number, end_time_unix_nano=9)
+        span.parent_span_id = bytes([parent]) * 8 if parent else b""
+        for key, value in attributes.items():
+            put(span.attributes.add(key=key).value, value)
+    by_id = {span.span_id[0]: span.is_call for batch in from_protobuf(message).batches for span in batch.spans}
+    return [by_id[number] for number, *_ in spans]
+
+
+CHAT = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 5}
+EMBED = {"gen_ai.operation.name": "embeddings", "gen_ai.usage.input_tokens": 5}
+
+
+def test_the_inner_span_stands_for_a_call_told_twice_in_one_trace() -> None:
+    assert nested((1, 0, "a", CHAT), (2, 1, "b", {}), (3, 2, "c", CHAT)) == [False, False, True]
+
+
+def test_two_attempts_below_one_span_are_two_calls_and_an_embedding_is_another_call() -> None:
+    assert nested((1, 0, "a", CHAT), (2, 1, "b", CHAT), (3, 1, "b", CHAT)) == [False, True, True]
+    assert nested((1, 0, "a", CHAT), (2, 1, "b", EMBED)) == [True, True]
+
+
+def test_the_outer_span_stands_for_the_call_when_it_alone_has_the_tokens() -> None:
+    assert nested((1, 0, "a", CHAT), (2, 1, "b", {"gen_ai.operation.name": "chat"})) == [True, False]
+
+
+def test_an_answer_replayed_later_is_not_the_same_call() -> None:
+    first, second = (
+        request(1, scope="a", attributes=CHAT | {"gen_ai.response.id": "r"}),
+        request(1, first=1, scope="b", attributes=CHAT | {"gen_ai.response.id": "r"}),
+    )
+    late = second.resource_spans[0].scope_spans[0].spans[0]
+    late.start_time_unix_nano += 10**10
+    late.end_time_unix_nano += 10**10
+    first.resource_spans.append(second.resource_spans[0])
+    assert [span.is_call for batch in from_protobuf(first).batches for span in batch.spans] == [True, True]
+
+
+def test_a_cycle_of_parents_ends() -> None:
+    assert nested((1, 2, "a", CHAT), (2, 1, "b", CHAT)).count(True) <= 1

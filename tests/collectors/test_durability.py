@@ -1,0 +1,86 @@
+"""What was acknowledged is in the database, whatever happens to the collector."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.collectors.process import collecting, start
+from tests.collectors.support import PROTOBUF, request, rows, settings
+from tests.support.servers import wait_for
+
+_KILLS = 20
+_SPANS = 50
+
+
+class Sender:
+    """Sends numbered requests one after another; remembers the spans whose 200 it saw."""
+
+    def __init__(self, url: str, first: int) -> None:
+        self.acknowledged: list[int] = []
+        self._url = url
+        self._next = first
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with httpx.Client(timeout=10) as client:
+            while True:
+                body = request(_SPANS, first=self._next).SerializeToString()
+                try:
+                    response = client.post(self._url, content=body, headers=PROTOBUF)
+                except httpx.HTTPError:
+                    return
+                if response.status_code == 200:
+                    self.acknowledged += range(self._next, self._next + _SPANS)
+                self._next += _SPANS
+
+    def join(self) -> None:
+        self._thread.join(timeout=20)
+        assert not self._thread.is_alive()
+
+
+@pytest.mark.slow
+def test_every_acknowledged_span_survives_kill_9_under_load(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    acknowledged: set[int] = set()
+    given, started = settings(tmp_path), None
+    for kill in range(_KILLS):
+        with collecting(given, started) as process:
+            url = f"http://{given.http_bind}/v1/traces"
+            senders = [Sender(url, first=(kill * 4 + number) * 1_000_000) for number in range(4)]
+            goal = rng.randrange(1, 8) * _SPANS
+            given, started = settings(tmp_path), None
+            if kill + 1 < _KILLS:
+                started = start(given)  # starts while the load runs, on the same database
+            wait_for(lambda: sum(len(one.acknowledged) for one in senders) >= goal, what="spans are acknowledged")  # noqa: B023
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait(timeout=10)
+            for sender in senders:
+                sender.join()
+                acknowledged.update(sender.acknowledged)
+    stored = {int.from_bytes(trace_id, "big") - 1 for (trace_id,) in rows(tmp_path, "SELECT trace_id FROM spans")}
+    assert len(acknowledged) >= _KILLS * _SPANS
+    assert acknowledged <= stored
+    assert rows(tmp_path, "PRAGMA integrity_check") == [("ok",)]
+    assert rows(tmp_path, "SELECT sum(accepted) FROM sources") == [(len(stored),)]
+
+
+def test_sigterm_commits_what_was_taken_and_exits_0(tmp_path: Path) -> None:
+    given = settings(tmp_path)
+    with collecting(given) as process:
+        senders = [Sender(f"http://{given.http_bind}/v1/traces", first=number * 1_000_000) for number in range(4)]
+        wait_for(lambda: all(len(one.acknowledged) >= 3 * _SPANS for one in senders), what="spans are acknowledged")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=15) == 0
+        for sender in senders:
+            sender.join()
+    acknowledged = {number for sender in senders for number in sender.acknowledged}
+    stored = {int.from_bytes(trace_id, "big") - 1 for (trace_id,) in rows(tmp_path, "SELECT trace_id FROM spans")}
+    assert acknowledged <= stored
