@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from app.analysis.thresholds import Scored, what_if
 
 LOOKUPS = st.lists(st.tuples(st.floats(0.7, 1.0), st.booleans()), max_size=30).map(
-    lambda rows: [
-        Scored(i, similarity, passed, served=passed and similarity >= 0.9) for i, (similarity, passed) in enumerate(rows)
-    ]
+    lambda rows: [Scored(i, similarity, passed, served=passed and similarity >= 0.9) for i, (similarity, passed) in enumerate(rows)]
 )
 
 

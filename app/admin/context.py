@@ -1,0 +1,30 @@
+"""What every act is given: the stores, the engine, who acts, from where, and what time it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from app.adapters.base import EngineAdapter
+from app.admin.roles import Actor
+from storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class AdminContext:
+    """telemetry: how to open the telemetry store, which only planning a warm-up needs. clock: Unix milliseconds.
+
+    secret: signs preview tokens. pause: waits between two looks at what an act did.
+    """
+
+    ops: Store
+    telemetry: Callable[[], Store]
+    engine: EngineAdapter
+    actor: Actor
+    origin: str  # console | cli | worker
+    clock: Callable[[], int]
+    secret: bytes = field(repr=False)
+    undo_window_s: float = 600.0
+    warmup_rate_per_s: float = 5.0
+    pause: Callable[[float], None] = time.sleep

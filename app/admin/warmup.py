@@ -1,0 +1,202 @@
+"""Warm-up: plan from the recorded misses what should be there before they ask, then let the worker do it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.admin import tokens
+from app.admin.context import AdminContext
+from app.admin.record import ActResult, earlier, perform
+from app.admin.roles import authorise
+from app.errors import Refused
+from storage import actions, jobs
+from storage.reads import warmup as reads
+
+MOST = 1_000  # requests of one warm-up: their keys stand in the job's row
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class WarmupItem:
+    """One request to warm. prompt is a tenant's text: data, never markup. reason: why it cannot be warmed; '' = it can."""
+
+    key: str
+    tenant: str
+    model: str
+    model_version: str
+    misses: int
+    prompt: str | None
+    tokens: float | None
+    cost_usd: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmupPlan:
+    """What a warm-up would send upstream, and the token that lets this actor start it.
+
+    distinct, misses: all that was recorded in the window. cost_usd: from what these requests cost before; None = no price known;
+    costed: how many of the warmable ones it covers. not_warmable: reason -> requests.
+    """
+
+    token: str
+    namespace: str
+    since_ms: int
+    until_ms: int
+    distinct: int
+    misses: int
+    items: tuple[WarmupItem, ...]
+    not_warmable: Mapping[str, int]
+    tokens: float
+    cost_usd: float | None
+    costed: int
+    seconds: float
+
+    @property
+    def warmable(self) -> tuple[WarmupItem, ...]:
+        return tuple(item for item in self.items if not item.reason)
+
+
+def plan_warmup(ctx: AdminContext, namespace: str, limit: int = 100, since_ms: int | None = None, tenant: str | None = None) -> WarmupPlan:
+    """Return the plan of the `limit` most frequent misses since then (default: a day).
+
+    Whether an answer is there by now is the run's to see.
+    """
+    authorise(ctx.actor, "warmup")
+    if not 1 <= limit <= MOST:
+        raise Refused(f"a warm-up takes 1 to {MOST} requests, not {limit}")
+    until = ctx.clock()
+    since = until - DAY_MS if since_ms is None else since_ms
+    with ctx.telemetry().read() as conn:
+        distinct, misses = reads.count_missed(conn, namespace=namespace, since_ms=since, until_ms=until, tenant=tenant)
+        rows = reads.most_missed(conn, namespace=namespace, since_ms=since, until_ms=until, limit=limit, tenant=tenant)
+        recorded = reads.bodies(conn, namespace=namespace, since_ms=since, until_ms=until, keys=[row.key for row in rows])
+    items = tuple(_item(row, recorded[row.key]) for row in rows)
+    warmable = [item for item in items if not item.reason]
+    reasons: dict[str, int] = {}
+    for item in items:
+        if item.reason:
+            reasons[item.reason] = reasons.get(item.reason, 0) + 1
+    costs = [item.cost_usd for item in warmable if item.cost_usd is not None]
+    claims = {
+        "kind": "warmup",
+        "actor": ctx.actor.name,
+        "namespace": namespace,
+        "tenant": tenant,
+        "since_ms": since,
+        "until_ms": until,
+        "limit": limit,
+        "digest": _digest(items),
+    }
+    return WarmupPlan(
+        token=tokens.sign(ctx.secret, claims, now_ms=ctx.clock()),
+        namespace=namespace,
+        since_ms=since,
+        until_ms=until,
+        distinct=distinct,
+        misses=misses,
+        items=items,
+        not_warmable=reasons,
+        tokens=sum(item.tokens or 0 for item in warmable),
+        cost_usd=sum(costs) if costs else None,
+        costed=len(costs),
+        seconds=len(warmable) / ctx.warmup_rate_per_s,
+    )
+
+
+def _item(row: reads.MissedRequest, recorded: reads.RecordedBody) -> WarmupItem:
+    reported = [count for count in (row.input_tokens, row.output_tokens) if count is not None]
+    return WarmupItem(
+        key=row.key,
+        tenant=row.tenant,
+        model=row.model,
+        model_version=row.model_version,
+        misses=row.misses,
+        prompt=row.prompt,
+        tokens=sum(reported) if reported else None,
+        cost_usd=row.cost_usd,
+        reason=recorded.reason,
+    )
+
+
+def _digest(items: tuple[WarmupItem, ...]) -> str:
+    return hashlib.sha256(",".join(item.key for item in items if not item.reason).encode()).hexdigest()
+
+
+def start_warmup(ctx: AdminContext, plan_token: str, operation_id: str) -> ActResult:
+    """Give the planned warm-up to the worker; the act stays pending until the job ends."""
+    authorise(ctx.actor, "warmup")
+    found = _started(ctx, operation_id)
+    if found:
+        return found
+    claims = tokens.verify(ctx.secret, plan_token, kind="warmup", actor=ctx.actor.name, now_ms=ctx.clock())
+    namespace: str = claims["namespace"]
+    window = {"namespace": namespace, "since_ms": claims["since_ms"], "until_ms": claims["until_ms"]}
+    with ctx.telemetry().read() as conn:
+        rows = reads.most_missed(conn, **window, limit=claims["limit"], tenant=claims["tenant"])
+        recorded = reads.bodies(conn, **window, keys=[row.key for row in rows])
+    items = tuple(_item(row, recorded[row.key]) for row in rows)
+    warmable = [item for item in items if not item.reason]
+    if _digest(items) != claims["digest"]:
+        raise Refused("late telemetry changed the plan since it was shown; plan again. Nothing was changed")
+    if not warmable:
+        raise Refused(f"{namespace!r} has no recorded miss that can be warmed in this window; widen it, or see the plan's reasons")
+
+    def work() -> Mapping[str, Any]:
+        job = jobs.enqueue(
+            ctx.ops,
+            kind="warmup",
+            act_id=operation_id,
+            namespace=namespace,
+            parameters={
+                **window,
+                "rate_per_s": ctx.warmup_rate_per_s,
+                "items": [[item.key, item.tenant, item.model_version, item.cost_usd] for item in warmable],
+            },
+            now_ms=ctx.clock(),
+        )
+        return {"job_id": job.id, "requests": len(warmable)}
+
+    parameters = {"requests": len(warmable), "since_ms": claims["since_ms"], "until_ms": claims["until_ms"]}
+    return perform(ctx, act_id=operation_id, kind="warmup", namespace=namespace, parameters=parameters, work=work, finished=False)
+
+
+def _started(ctx: AdminContext, operation_id: str) -> ActResult | None:
+    """Return the act of this operation without waiting for its job to end; None when it is new."""
+    with ctx.ops.read() as conn:
+        act = actions.get(conn, operation_id)
+        job = jobs.of_act(conn, operation_id)
+    if act is not None and act.kind == "warmup" and act.state == "pending" and job is not None:
+        return ActResult(operation_id, "warmup", act.namespace, "pending", figures={"job_id": job.id}, repeated=True)
+    return earlier(ctx, operation_id, kind="warmup")
+
+
+def cancel_job(ctx: AdminContext, job_id: str) -> bool:
+    """Ask a job to stop; it stops after the requests under way. False when it had ended already.
+
+    A reclaim is not cancelled here: `undo_purge` does that, with what belongs to it.
+    """
+    authorise(ctx.actor, "cancel")
+    with ctx.ops.read() as conn:
+        job = jobs.get(conn, job_id)
+    if job is None:
+        raise Refused(f"there is no job {job_id!r}. Nothing was changed")
+    if job.kind != "warmup":
+        raise Refused("only a warm-up can be cancelled; a purge is undone. Nothing was changed")
+    stopped = jobs.cancel(ctx.ops, job_id, now_ms=ctx.clock())
+    if stopped:  # recorded under the one who cancelled; a worker's own record comes second and does nothing
+        with ctx.ops.read() as conn:
+            ended = jobs.get(conn, job_id) or job
+        actions.record(
+            ctx.ops,
+            act_id=job.act_id,
+            event="cancelled",
+            body={"written": 0, **ended.progress, "by": ctx.actor.name},
+            at_ms=ctx.clock(),
+            actor=ctx.actor.name,
+            origin=ctx.origin,
+        )
+    return bool(stopped)

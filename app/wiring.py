@@ -1,0 +1,79 @@
+"""The only place that constructs things: stores, the engine's adapter, the context of acts."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+
+from app.adapters.native import NativeAdapter
+from app.adapters.store import SharedStore
+from app.admin.context import AdminContext
+from app.admin.roles import Actor
+from app.config import Config
+from engine.types import Policy
+from storage.store import Store, open_ops, open_telemetry
+
+
+def now_ms() -> int:
+    """Unix time in whole milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class Wiring:
+    """Opens each thing once, when it is first asked for; safe to share between threads. A failure to open is not kept."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.clock = now_ms
+        self._lock = threading.Lock()
+        self._open = contextlib.ExitStack()
+        self._telemetry: Store | None = None
+        self._ops: Store | None = None
+        self._engine: NativeAdapter | None = None
+
+    def telemetry(self) -> Store:
+        """Return the telemetry store, read-only. Raises storage.errors.StoreMissing while no collector has ever run."""
+        with self._lock:
+            if self._telemetry is None:
+                self._telemetry = open_telemetry(self.config.storage_settings(), write=False)
+                self._open.callback(self._telemetry.close)
+            return self._telemetry
+
+    def ops(self) -> Store:
+        """Return the store of acts, jobs and labels; made when there is none."""
+        with self._lock:
+            if self._ops is None:
+                self.config.prepare()
+                self._ops = open_ops(self.config.storage_settings())
+                self._open.callback(self._ops.close)
+            return self._ops
+
+    def engine(self) -> NativeAdapter:
+        with self._lock:
+            if self._engine is None:
+                defaults = Policy(ttl_s=self.config.ttl_s)
+                store = SharedStore(self.config.shared_cache_url, clock=self.clock, defaults=defaults)
+                self._engine = NativeAdapter(self.config.control_url, self.config.control_token(), store=store)
+                self._open.callback(self._engine.close)
+            return self._engine
+
+    def admin(self, actor: Actor, origin: str) -> AdminContext:
+        """Return the context in which this actor's acts are done. origin: console | cli | worker."""
+        return AdminContext(
+            ops=self.ops(),
+            telemetry=self.telemetry,
+            engine=self.engine(),
+            actor=actor,
+            origin=origin,
+            clock=self.clock,
+            secret=self.config.installation_secret(),
+            undo_window_s=self.config.undo_window_s,
+            warmup_rate_per_s=self.config.warmup_rate_per_s,
+        )
+
+    def close(self) -> None:
+        """Close what was opened. The next call opens again."""
+        with self._lock:
+            self._open.close()
+            self._telemetry = self._ops = self._engine = None

@@ -1,0 +1,171 @@
+"""Settings: which source wins, what is refused and how it is said, and the secret files."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from app.config import SETTINGS, Config, ConfigError, is_loopback, load, reachable_url, split_bind
+from app.secretfiles import read_or_make_secret
+
+
+def _load(folder: Path, **environ: str) -> Config:
+    return load({"HOME": str(folder), **{f"CACHESCOPE_{name}": value for name, value in environ.items()}})
+
+
+def test_environment_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
+    (tmp_path / "cachescope.toml").write_text('ttl_s = 60\ncandidates = 7\n[prices."m-1"]\ninput_usd = 1\noutput_usd = 2\n')
+    config = _load(tmp_path, DATA_DIR=str(tmp_path), TTL_S="30")
+    assert (config.ttl_s, config.candidates, config.hnsw_above) == (30, 7, 20_000)
+    assert config.price_table["m-1"].output_usd == 2
+
+
+def test_file_named_in_the_environment_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "elsewhere.toml"
+    file.write_text(f'data_dir = "{tmp_path}/there"\n')
+    assert _load(tmp_path, CONFIG=str(file)).home == tmp_path / "there"
+
+
+def test_default_folder_follows_the_desktop_convention(tmp_path: Path) -> None:
+    assert load({"HOME": "/home/ann"}).home == Path("/home/ann/.local/share/cachescope")
+    assert load({"HOME": "/home/ann", "XDG_DATA_HOME": str(tmp_path)}).home == tmp_path / "cachescope"
+
+
+def test_empty_variable_counts_as_not_set(tmp_path: Path) -> None:
+    assert _load(tmp_path, TTL_S="", UPSTREAM_URL="").ttl_s == 86_400
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("GATEWAY_BND", "x", "nearest known is CACHESCOPE_GATEWAY_BIND"),
+        ("GATEWAY_BIND", "8080", "expected host:port"),
+        ("GATEWAY_BIND", "127.0.0.1:0", "port from 1 to 65535"),
+        ("GATEWAY_BIND", "::1:80", "in brackets"),
+        ("TTL_S", "soon", "CACHESCOPE_TTL_S = 'soon'"),
+        ("TTL_S", "nan", "CACHESCOPE_TTL_S"),
+        ("HOLDOUT_RATIO", "2", "CACHESCOPE_HOLDOUT_RATIO = '2'"),
+        ("PRICES", "{", "CACHESCOPE_PRICES: expected JSON"),
+        ("PRICES", '{"m": {"input_usd": 1, "output_usd": -1}}', "CACHESCOPE_PRICES.m.output_usd"),
+        ("PRICES", '{"m": {"input_usd": 1, "output_usd": 1, "outptu_usd": 1}}', "nearest known is output_usd"),
+        ("UPSTREAM_URL", "ftp://x", "expected an http"),
+        ("CACHE_URL", "memcached://x", "expected sqlite"),
+        ("SYNCHRONOUS", "OFF", "CACHESCOPE_SYNCHRONOUS"),
+        ("CONFIG", "/nowhere/x.toml", "no such file"),
+    ],
+)
+def test_a_wrong_setting_is_named_in_one_line(tmp_path: Path, name: str, value: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _load(tmp_path, **{name: value})
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["ttl = 5\n", "prices = 3\n", "not toml", "[prices.m]\ninput = 1\n"])
+def test_a_wrong_file_is_named_with_its_path(tmp_path: Path, text: str) -> None:
+    (tmp_path / "cachescope.toml").write_text(text)
+    with pytest.raises(ConfigError, match=r"cachescope\.toml"):
+        _load(tmp_path, DATA_DIR=str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["SECRET", "ADMIN_TOKEN"])
+def test_a_short_secret_is_refused_without_being_shown(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _load(tmp_path, **{name: "hunter2"})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_secrets_and_passwords_are_not_in_the_printed_configuration(tmp_path: Path) -> None:
+    config = _load(tmp_path, UPSTREAM_API_KEY="sk-secret-key", ADMIN_TOKEN="token-token-token")
+    assert "sk-secret-key" not in repr(config)
+    assert "token-token-token" not in repr(config)
+
+
+def test_demo_never_uses_the_configured_upstream_store_or_cache(tmp_path: Path) -> None:
+    config = _load(
+        tmp_path,
+        DATA_DIR=str(tmp_path),
+        DEMO="1",
+        UPSTREAM_URL="https://api.example.com/v1",
+        UPSTREAM_API_KEY="sk-real",
+        STORE_URL="sqlite:////var/real.db",
+        CACHE_URL="redis://prod/0",
+        EMBEDDER="https://embed.example.com/v1",
+        OTLP_ENDPOINT="https://otel.example.com",
+        GATEWAY_URL="https://gateway.example.com",
+    )
+    gateway, collector = config.gateway_settings(), config.collector_settings()
+    assert "example.com" not in repr((gateway, collector))
+    assert "sk-real" not in repr(gateway)
+    assert gateway.upstream_url == "http://127.0.0.1:8089"
+    assert gateway.engine.cache_url == f"sqlite:///{tmp_path}/demo/cache.db"
+    assert collector.storage.telemetry_url == f"sqlite:///{tmp_path}/demo/telemetry.db"
+
+
+def test_relative_databases_lie_in_the_data_folder(tmp_path: Path) -> None:
+    config = _load(tmp_path, DATA_DIR=str(tmp_path), CACHE_URL="sqlite:///my.db", STORE_URL="sqlite:////var/t.db")
+    assert config.shared_cache_url == f"sqlite:///{tmp_path}/my.db"
+    assert config.telemetry_url == "sqlite:////var/t.db"
+
+
+def test_gateway_sends_spans_to_the_collector_and_is_scraped_by_it_unless_told_otherwise(tmp_path: Path) -> None:
+    config = _load(tmp_path, DATA_DIR=str(tmp_path), GATEWAY_BIND="0.0.0.0:9000", OTLP_HTTP_BIND="127.0.0.1:9001")
+    assert config.gateway_settings().otlp_endpoint == "http://127.0.0.1:9001"
+    assert config.collector_settings().targets[0].url == "http://127.0.0.1:9000/metrics"
+    assert _load(tmp_path, DATA_DIR=str(tmp_path), OTLP_ENDPOINT="off").gateway_settings().otlp_endpoint == ""
+
+
+def test_secret_file_is_private_and_made_once_by_many(tmp_path: Path) -> None:
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda: found.append(read_or_make_secret(tmp_path / "s", setting="secret"))) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 16
+    assert len(set(found)) == 1
+    assert (tmp_path / "s").stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["s"]
+
+
+def test_secret_file_that_others_can_read_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("x" * 64)
+    file.chmod(0o644)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        read_or_make_secret(file, setting="secret")
+
+
+def test_unusable_data_folder_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/none")):
+        with pytest.raises(ConfigError, match="CACHESCOPE_DATA_DIR"):
+            _load(tmp_path, DATA_DIR=str(folder)).prepare()
+
+
+def test_data_folder_is_private(tmp_path: Path) -> None:
+    _load(tmp_path, DATA_DIR=str(tmp_path / "d")).prepare()
+    assert (tmp_path / "d").stat().st_mode & 0o777 == 0o700
+
+
+def test_open_binds_need_a_token_or_the_word_insecure(tmp_path: Path) -> None:
+    config = _load(tmp_path, CONSOLE_BIND="0.0.0.0:8501", OTLP_HTTP_BIND="0.0.0.0:4318")
+    for service in ("console", "collector"):
+        with pytest.raises(ConfigError, match=r"0\.0\.0\.0"):
+            config.guard(service)
+    _load(tmp_path, OTLP_HTTP_BIND="0.0.0.0:4318", OTLP_TOKEN="t").guard("collector")
+    _load(tmp_path, CONSOLE_BIND="0.0.0.0:8501", INSECURE="1").guard("console")
+
+
+def test_addresses() -> None:
+    assert split_bind("[::1]:80") == ("::1", 80)
+    assert reachable_url("[::]:80") == "http://[::1]:80"
+    assert is_loopback("localhost:1")
+    assert not is_loopback("example.com:1")
+
+
+def test_every_setting_is_described() -> None:
+    assert len({setting.name for setting in SETTINGS}) == len(SETTINGS) == len(Config.model_fields)
+    assert all(setting.description.endswith(".") and setting.env == f"CACHESCOPE_{setting.name.upper()}" for setting in SETTINGS)
