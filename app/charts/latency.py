@@ -1,0 +1,43 @@
+"""How long requests took with and without a hit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.charts import theme
+from app.charts.theme import Chart
+from app.views import words
+from app.views.rates import LatencyBucket
+from storage.reads.window import Window
+
+_LINES = (
+    ("hit p50", "hit", "p50_ms", "#0072b2", "dot"),
+    ("hit p95", "hit", "p95_ms", "#0072b2", "solid"),
+    ("no hit p50", "no hit", "p50_ms", "#e69f00", "dot"),
+    ("no hit p95", "no hit", "p95_ms", "#e69f00", "solid"),
+)
+
+
+def figure(buckets: Sequence[LatencyBucket], window: Window) -> Chart:
+    """Median and 95th percentile per bucket, logarithmic: hits and misses lie orders of magnitude apart."""
+    made = theme.figure(height=220)
+    for name, side, attribute, colour, dash in _LINES:
+        rows = {bucket.at_ms: bucket for bucket in buckets if bucket.side == side}
+        if not rows:
+            continue
+        every = list(window.buckets)
+        made.add_scatter(
+            x=theme.times([at + window.bucket_ms // 2 for at in every]),
+            y=[getattr(rows[at], attribute) if at in rows else None for at in every],
+            mode="lines+markers",
+            marker={"size": 3},
+            line={"color": colour, "width": 2, "dash": dash},
+            name=name,
+            connectgaps=False,
+            customdata=[[words.duration_ms(getattr(rows[at], attribute)), f"{rows[at].n:,}"] if at in rows else ["", ""] for at in every],
+            hovertemplate="%{customdata[0]} (n = %{customdata[1]})",
+        )
+    theme.time_axis(made, window)
+    made.update_yaxes(type="log", title={"text": "ms", "font": {"size": 12}}, rangemode="normal", dtick=1)
+    title = "Request duration with and without a hit, median and 95th percentile"
+    return Chart(title, made, f"{title}: lines on a logarithmic axis from {words.span(window.start_ms, window.end_ms)}")

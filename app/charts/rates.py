@@ -1,0 +1,94 @@
+"""Outcomes and hit rates over time, and where hits come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.analysis.hit_rate import OUTCOMES
+from app.charts import theme
+from app.charts.theme import Chart
+from app.views import words
+from app.views.rates import Bucket, Funnel
+from storage.reads.acts import Mark
+from storage.reads.window import Window
+
+
+def outcomes(buckets: Sequence[Bucket], window: Window, marks: Sequence[Mark] = ()) -> Chart:
+    """Stacked bars of lookups by outcome. The last bucket is pale while late data may still come."""
+    made = theme.figure(height=260)
+    at = theme.times([bucket.at_ms for bucket in buckets])
+    opacity = [0.45 if bucket.provisional else 1.0 for bucket in buckets]
+    width = window.bucket_ms * 0.88
+    present = [outcome for outcome in OUTCOMES if any(bucket.counts.of(outcome) for bucket in buckets)]
+    for outcome in present:
+        values = [bucket.counts.of(outcome) for bucket in buckets]
+        bar = theme.outcome_bar(outcome, at, values, offset=0, width=width, hovertemplate="%{y:,}")
+        bar.marker.opacity = opacity
+        made.add_trace(bar)
+    theme.time_axis(made, window)
+    made.update_yaxes(title={"text": f"lookups per {words.each(window.bucket_ms)}", "font": {"size": 12}})
+    top = max((bucket.counts.total for bucket in buckets), default=1) or 1
+    theme.act_marks(made, marks, top=top * 1.06)
+    title = f"Lookups by outcome, per {words.each(window.bucket_ms)}"
+    return Chart(title, made, f"{title}: stacked bars from {words.span(window.start_ms, window.end_ms)}")
+
+
+def hit_rate(buckets: Sequence[Bucket], window: Window, marks: Sequence[Mark] = ()) -> Chart:
+    """The hit rate per bucket with its 95 % interval, on a fixed axis. Buckets without lookups are gaps."""
+    made = theme.figure(height=220)
+    middle = [bucket.at_ms + window.bucket_ms // 2 for bucket in buckets]
+    shares = [bucket.counts.hit_rate for bucket in buckets]
+    at = theme.times(middle)
+    for values, fill in (
+        ([None if share is None else share.low_ratio for share in shares], None),
+        ([None if share is None else share.high_ratio for share in shares], "tonexty"),
+    ):
+        made.add_scatter(
+            x=at,
+            y=[None if value is None else value * 100 for value in values],
+            mode="lines",
+            line={"width": 0},
+            fill=fill,
+            fillcolor="rgba(43,123,189,0.18)",
+            name="95 % interval",
+            showlegend=fill is not None,
+            hoverinfo="skip",
+            connectgaps=False,
+        )
+    made.add_scatter(
+        x=at,
+        y=[None if share is None else share.ratio * 100 for share in shares],
+        mode="lines+markers",
+        name="hit rate",
+        line={"color": theme.ACCENT, "width": 2},
+        marker={"size": 4},
+        cliponaxis=False,
+        connectgaps=False,
+        customdata=[["", ""] if share is None else [f"{share.k:,} of {share.n:,}", words.interval(share)] for share in shares],
+        hovertemplate="%{y:.1f} % (%{customdata[1]}), %{customdata[0]}<extra></extra>",
+    )
+    theme.time_axis(made, window)
+    theme.ratio_axis(made)
+    theme.act_marks(made, marks, top=97)
+    title = f"Hit rate per {words.each(window.bucket_ms)}, with its 95 % interval"
+    return Chart(title, made, f"{title}: a line from {words.span(window.start_ms, window.end_ms)}")
+
+
+def funnel(steps: Sequence[Funnel]) -> Chart:
+    """Bars of what each tier answered and what went on to the next; widths are shares of eligible lookups."""
+    made = theme.figure(height=60 + 34 * max(1, len(steps)), legend=False)
+    made.add_bar(
+        y=[step.name for step in steps],
+        x=[step.share.ratio * 100 for step in steps],
+        orientation="h",
+        marker={"color": [theme.OUTCOME_COLOURS[step.outcome] if step.outcome else theme.NEUTRAL for step in steps]},
+        text=[f"{words.percent(step.share)} · {step.share.k:,}" for step in steps],
+        textposition="auto",
+        customdata=[[f"{step.share.k:,} of {step.share.n:,}", words.interval(step.share)] for step in steps],
+        hovertemplate="%{y}: %{customdata[0]} (%{customdata[1]})<extra></extra>",
+    )
+    ticks = [0, 25, 50, 75, 100]
+    made.update_xaxes(range=[0, 100], tickvals=ticks, ticktext=[f"{tick} %" for tick in ticks], showgrid=True)
+    made.update_yaxes(autorange="reversed", title=None)
+    title = "Where eligible lookups were answered, tier by tier"
+    return Chart(title, made, f"{title}: " + ", ".join(f"{step.name} {words.percent(step.share)}" for step in steps))

@@ -1,0 +1,142 @@
+"""One look for every figure: fixed colours and patterns by outcome, neutral lines, escaped text.
+
+Colours follow Okabe and Ito, which colour-blind eyes tell apart; a pattern repeats each distinction without colour.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from app.views import words
+from storage.reads.acts import Mark
+from storage.reads.window import Window
+
+OUTCOME_COLOURS = {
+    "exact_hit": "#0072b2",
+    "semantic_hit": "#56b4e9",
+    "partial_hit": "#009e73",
+    "stale_hit": "#8c6d1f",
+    "coalesced": "#cc79a7",
+    "miss": "#e69f00",
+    "bypass": "#8a919b",
+    "error": "#d55e00",
+}
+OUTCOME_PATTERNS = {
+    "exact_hit": "",
+    "semantic_hit": "/",
+    "partial_hit": ".",
+    "stale_hit": "+",
+    "coalesced": "\\",
+    "miss": "",
+    "bypass": "-",
+    "error": "x",
+}
+NEUTRAL = "#8a919b"
+ACCENT = "#2b7bbd"
+MARK_SYMBOLS = {"purge": "triangle-down", "undo": "triangle-up", "switch": "square", "threshold": "diamond", "warmup": "circle"}
+_GRID = "rgba(138,145,155,0.25)"
+CONFIG = {"displayModeBar": False, "scrollZoom": False, "doubleClick": "reset"}
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A figure with the sentence that says what it shows (its title) and what a screen reader says."""
+
+    title: str
+    figure: go.Figure
+    alt: str
+
+
+def label(text: str, limit: int = 48) -> str:
+    """Return tenants' text for a figure. Plotly reads a subset of HTML in names, ticks and hovers: none of it may act."""
+    return html.escape(words.name(text, limit), quote=False)
+
+
+def figure(*, height: int = 240, legend: bool = True) -> go.Figure:
+    """Return an empty figure in the house's look. Fonts and background are the page's theme's."""
+    made = go.Figure()
+    made.update_layout(
+        height=height,
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        showlegend=legend,
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}, "traceorder": "normal"},
+        hovermode="x unified" if legend else "closest",
+        hoverlabel={"align": "left", "namelength": -1},
+        bargap=0.12,
+        dragmode=False,
+        barmode="stack",
+    )
+    made.update_xaxes(showgrid=False, zeroline=False, automargin=True)
+    made.update_yaxes(gridcolor=_GRID, zeroline=False, automargin=True, rangemode="tozero")
+    return made
+
+
+def times(at_ms: Sequence[int]) -> list[str]:
+    """Return UTC times without a zone: Plotly shows them as they stand, whatever the browser's zone."""
+    return [words.instant(ms) for ms in at_ms]
+
+
+def time_axis(made: go.Figure, window: Window) -> None:
+    """Fix the time axis to the window, gaps included."""
+    made.update_xaxes(
+        range=[words.instant(window.start_ms), words.instant(window.end_ms)],
+        type="date",
+        hoverformat="%Y-%m-%d %H:%M UTC",
+        nticks=8,
+        tickangle=0,
+    )
+
+
+def ratio_axis(made: go.Figure) -> None:
+    """Fix the value axis to 0–100 %; values are percentages."""
+    ticks = [0, 25, 50, 75, 100]
+    made.update_yaxes(range=[0, 100], tickvals=ticks, ticktext=[f"{tick} %" for tick in ticks], rangemode="normal")
+
+
+def outcome_bar(outcome: str, x: Any, y: Any, **more: Any) -> go.Bar:
+    """Return a bar trace in the outcome's colour and pattern."""
+    return go.Bar(
+        x=x,
+        y=y,
+        name=words.OUTCOME_NAMES[outcome],
+        marker={
+            "color": OUTCOME_COLOURS[outcome],
+            "line": {"width": 0},
+            "pattern": {
+                "shape": OUTCOME_PATTERNS[outcome],
+                "size": 6,
+                "solidity": 0.2,
+                "fillmode": "overlay",
+                "fgcolor": "#ffffff",
+            },
+        },
+        **more,
+    )
+
+
+def act_marks(made: go.Figure, marks: Sequence[Mark], *, top: float) -> None:
+    """Draw operators' acts as lines, with a symbol by kind at the top that names the act."""
+    for mark in marks:
+        made.add_vline(x=words.instant(mark.at_ms), line={"color": NEUTRAL, "width": 1, "dash": "dot"})
+    for kind in dict.fromkeys(mark.kind for mark in marks):
+        of_kind = [mark for mark in marks if mark.kind == kind]
+        made.add_scatter(
+            x=times([mark.at_ms for mark in of_kind]),
+            y=[top] * len(of_kind),
+            mode="markers",
+            cliponaxis=False,
+            name=kind,
+            marker={
+                "symbol": MARK_SYMBOLS.get(kind, "circle"),
+                "size": 10,
+                "color": NEUTRAL,
+                "line": {"width": 1, "color": "#ffffff"},
+            },
+            customdata=[[label(mark.namespace), label(mark.actor), mark.event] for mark in of_kind],
+            hovertemplate=f"{html.escape(kind)} %{{customdata[2]}}: %{{customdata[0]}}, by %{{customdata[1]}}<extra></extra>",
+        )

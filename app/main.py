@@ -1,0 +1,8 @@
+"""The console's router. Launch from the project's root: python -m streamlit run app/main.py."""
+
+import streamlit as st
+
+from app.ui import chrome
+
+st.set_page_config(page_title="Cachescope", page_icon=chrome.ICON, layout="wide", initial_sidebar_state="auto")
+st.navigation(chrome.menu(), expanded=True).run()

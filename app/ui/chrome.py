@@ -1,0 +1,148 @@
+"""The frame of every page: title, banner, filter bar, refreshing body, dials."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from app.errors import AppError
+from app.ui import confirm, filters, handles
+from app.ui.text import literal
+from app.views import words
+from app.views.dial import Dial
+from storage.reads.window import Scope
+
+REFRESH_S = 10
+# Drawn here and not a Material symbol: a browser fetches that one's picture from a font server.
+ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Crect width='32' height='32' rx='6' "
+    "fill='%231f5fa8'/%3E%3Ccircle cx='16' cy='16' r='8' fill='none' stroke='%23fff' stroke-width='4' "
+    "stroke-dasharray='36 15'/%3E%3C/svg%3E"
+)
+_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|KiB|MiB|GiB|bits)\b)")
+_PAGES = Path(__file__).resolve().parents[2] / "pages"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A page of the menu."""
+
+    name: str
+    title: str
+    icon: str
+
+
+SECTIONS: dict[str, tuple[Entry, ...]] = {
+    "Observe": (
+        Entry("overview", "Overview", ":material/monitoring:"),
+        Entry("hit_rate", "Hit rate", ":material/target:"),
+        Entry("traces", "Traces", ":material/account_tree:"),
+        Entry("drift", "Drift", ":material/shuffle:"),
+    ),
+    "Act": (
+        Entry("purge", "Purge", ":material/delete_sweep:"),
+        Entry("warmup", "Warm-up", ":material/local_fire_department:"),
+        Entry("thresholds", "Thresholds", ":material/tune:"),
+    ),
+    "Record": (
+        Entry("audit", "Audit", ":material/receipt_long:"),
+        Entry("sources", "Sources", ":material/sensors:"),
+    ),
+}
+
+
+def page_path(name: str) -> str:
+    """Return the absolute path of a page: what `st.page_link` and `st.switch_page` take."""
+    return str(_PAGES / f"{name}.py")
+
+
+def _home() -> None:
+    """Send `/` to the overview. The default page answers at `/` alone, and a link to /overview must work too."""
+    st.switch_page(page_path("overview"), query_params=st.query_params.to_dict())
+
+
+def menu() -> dict[str, list[st.Page]]:
+    """Return the menu's sections with the pages that exist."""
+    sections = {"": [st.Page(_home, title="Cachescope", url_path="home", default=True, visibility="hidden")]}
+    for section, entries in SECTIONS.items():
+        pages = [
+            st.Page(page_path(entry.name), title=entry.title, icon=entry.icon, url_path=entry.name)
+            for entry in entries
+            if Path(page_path(entry.name)).is_file()
+        ]
+        if pages:
+            sections[section] = pages
+    return sections
+
+
+def open_page(title: str, *, tier: bool = False, compare: bool = False, bar: bool = True, scoped: bool = True) -> filters.Selection:
+    """Draw title, banner and filter bar; return the selection. Stops the page when the configuration cannot be read.
+
+    scoped: False = the bar is the time range alone.
+    """
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.title(title, width="content")
+        try:
+            config = handles.config()
+        except AppError as error:
+            st.error(f"The configuration cannot be used: {literal(str(error))}", icon=":material/settings_alert:")
+            st.stop()
+        if config.demo:
+            st.badge("Demo data: generated traffic against a bundled stub model", icon=":material/science:", color="blue")
+        if bar:
+            st.space("stretch")
+            filters.live()
+    if not bar:
+        return filters.Selection(filters.DEFAULT_RANGE, Scope())
+    return filters.bar(tier=tier, compare=compare, scoped=scoped)
+
+
+def live(body: Callable[[], None], *, every_s: float | None = REFRESH_S) -> None:
+    """Draw the body, again every ten seconds unless paused or a dialog is open. No inputs inside: they would lose their focus."""
+    running = bool(st.session_state.get("live", True)) and not confirm.any_open()
+    st.fragment(body, run_every=every_s if running else None)()
+
+
+def stamp(now_ms: int, newest_ms: int | None) -> None:
+    """Draw when the page was read and how old the newest lookup was then: the age is the data's, not the page's."""
+    newest = f"newest lookup {words.age(now_ms - newest_ms)} old" if newest_ms is not None else "no lookup stored"
+    paused = "" if st.session_state.get("live", True) else " · paused"
+    st.caption(f"Read at {words.clock(now_ms)} UTC · {newest}{paused} · all times are UTC")
+
+
+def headline(sentence: str, *, bad: bool = False) -> None:
+    """Draw the page's answer: plain text, whatever tenants called their namespaces."""
+    mark = ":material/warning:" if bad else ":material/check_circle:"
+    colour = "orange" if bad else "green"
+    st.markdown(f"##### :{colour}[{mark}] {literal(sentence)}")
+
+
+def evidence(page: str, label: str, **changes: str) -> None:
+    """Draw the link to the page that shows why, with the bar's filters and these changes."""
+    st.page_link(page_path(page), label=label, icon=":material/arrow_forward:", query_params=filters.query(**changes))
+
+
+def dials(items: Sequence[Dial], *, width: int = 165) -> None:
+    """Draw dials in a row that wraps: six on a laptop, two on a phone."""
+    with st.container(horizontal=True, gap="small"):
+        for dial in items:
+            with st.container(border=True, width=width, height="stretch", gap=None):
+                st.markdown(f":gray[{literal(dial.label)}]", help=literal(dial.help) if dial.help else None)
+                st.markdown(f"### {_unbroken(dial.value)}")
+                if dial.spark:
+                    st.caption(f":blue[{dial.spark}]")
+                if dial.change:
+                    colour = "gray" if dial.good is None else "green" if dial.good else "orange"
+                    st.caption(f":{colour}[{_unbroken(dial.change)}]")
+                if dial.detail:
+                    st.caption(_unbroken(dial.detail))
+
+
+def _unbroken(text: str) -> str:
+    """Return literal Markdown in which a number keeps its unit and an interval its ends on one line."""
+    told = literal(text.replace(" %", "%%")).replace("\\%\\%", "\u00a0\\%").replace("–", "\u2060–\u2060")
+    return _UNIT.sub("\u00a0", told)  # at the end: literal() makes every space an ordinary one

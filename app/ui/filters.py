@@ -1,0 +1,172 @@
+"""The one filter bar. Its state lives in the URL, so that a link shows a colleague the same thing. All times are UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import streamlit as st
+
+from app.ui import handles
+from app.views import words
+from app.views.parts import attempt
+from storage.reads.window import Choices, Scope, Window, choices
+
+PRESETS_MS = {"15m": 900_000, "1h": 3_600_000, "6h": 21_600_000, "24h": 86_400_000, "7d": 604_800_000}
+PRESET_NAMES = {
+    "15m": "the last 15 minutes",
+    "1h": "the last hour",
+    "6h": "the last 6 hours",
+    "24h": "the last 24 hours",
+    "7d": "the last 7 days",
+}
+DEFAULT_RANGE, ABSOLUTE = "1h", "custom"
+PREVIOUS, DAY, WEEK, CHOSEN = COMPARISONS = ("vs period before", "vs day before", "vs week before", "vs chosen time")
+_OFFSETS_MS = {DAY: 86_400_000, WEEK: 604_800_000}
+_KEYS = ("range", "from", "to", "namespace", "tenant", "model", "source", "compare", "compare_from")
+_CHOICES_TTL_S = 15
+_WIDTH = 132  # five beside the range fill a laptop's line
+_UNNAMED_OPTION = words.UNNAMED
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What the bar says. A preset moves with the clock: ask for the window at each refresh, not once."""
+
+    range: str
+    scope: Scope
+    start_ms: int = 0
+    end_ms: int = 0
+    compare: str = PREVIOUS
+    compare_ms: int = 0
+
+    @property
+    def moving(self) -> bool:
+        return self.range in PRESETS_MS
+
+    def window(self, now_ms: int) -> Window:
+        if self.moving:
+            return Window.of(now_ms - PRESETS_MS[self.range], now_ms)
+        return Window.of(self.start_ms, self.end_ms)
+
+    def before(self, window: Window) -> Window:
+        """The window of the same length that this one is compared with."""
+        if self.compare == CHOSEN:
+            return window.shifted(window.start_ms - self.compare_ms)
+        return window.shifted(_OFFSETS_MS.get(self.compare, window.length_ms))
+
+    @property
+    def before_name(self) -> str:
+        """`the period before`, or when the chosen one began."""
+        if self.compare == CHOSEN:
+            return f"the period from {words.instant(self.compare_ms)[:16]} UTC"
+        return self.compare.replace("vs ", "the ")
+
+    @property
+    def name(self) -> str:
+        """`the last hour`, or the absolute range."""
+        if self.moving:
+            return PRESET_NAMES[self.range]
+        window = self.window(0)
+        return words.span(window.start_ms, window.end_ms)
+
+
+@st.cache_data(ttl=_CHOICES_TTL_S, show_spinner=False, max_entries=64)
+def _choices(start_ms: int, end_ms: int) -> Choices:
+    store = handles.telemetry()
+    with store.read() as conn:
+        return choices(conn, Window(start_ms, end_ms))
+
+
+def live() -> None:
+    """Draw the switch of the automatic refresh."""
+    st.toggle("Live", value=True, key="live", bind="query-params", help="Read again every 10 seconds")
+
+
+def query(**changes: str) -> dict[str, str]:
+    """Return the bar's part of the URL with these changes: another page then shows the same lookups."""
+    held = {key: value for key, value in st.query_params.to_dict().items() if key in _KEYS and isinstance(value, str)}
+    return {**held, **changes}
+
+
+def bar(*, tier: bool = False, compare: bool = False, scoped: bool = True) -> Selection:
+    """Draw the bar and return what it says. tier: also offer the tiers. compare: also offer what to compare with.
+
+    scoped: False = the time range alone.
+    """
+    now = handles.now_ms()
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="filter_bar"):
+        picked = st.segmented_control(
+            "Time range (UTC)",
+            [*PRESETS_MS, ABSOLUTE],
+            default=DEFAULT_RANGE,
+            required=True,
+            key="range",
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+        chosen = picked or DEFAULT_RANGE
+        start_ms, end_ms = _absolute(now) if chosen == ABSOLUTE else (0, 0)
+        if not scoped:
+            return Selection(chosen, Scope(), start_ms, end_ms)
+        around = Selection(chosen, Scope(), start_ms, end_ms).window(now)
+        found = attempt("telemetry", lambda: _choices(around.start_ms, around.end_ms)).value or Choices()
+        scope = Scope(
+            namespace=_pick("namespace", "All namespaces", found.namespaces),
+            tenant=_pick("tenant", "All tenants", found.tenants),
+            model=_pick("model", "All models", found.models),
+            tier=_pick("tier", "All tiers", found.tiers) if tier else None,
+            source=_pick("source", "All senders", found.sources),
+        )
+        against, against_ms = _comparison(around) if compare else (PREVIOUS, 0)
+    return Selection(chosen, scope, start_ms, end_ms, against, against_ms)
+
+
+def _comparison(shown: Window) -> tuple[str, int]:
+    """Draw what to compare with; return it, and when a chosen period begins: the period before's start until it is chosen."""
+    picked = st.selectbox(
+        "Compare with",
+        COMPARISONS,
+        key="compare",
+        bind="query-params",
+        label_visibility="collapsed",
+        width=_WIDTH + 14,
+    )
+    if picked != CHOSEN:
+        return picked or PREVIOUS, 0
+    begins = st.datetime_input("Compare from (UTC)", None, key="compare_from", bind="query-params", step=60, width=190)
+    return CHOSEN, int(begins.replace(tzinfo=UTC).timestamp() * 1000) if begins else shown.previous.start_ms
+
+
+def _absolute(now_ms: int) -> tuple[int, int]:
+    """Draw the two times and return them: the last full hour until they are chosen. An end before the start is swapped, and said.
+
+    They have no default of their own: a value that equals its default leaves the URL, and a link would then move with the clock.
+    """
+    end = datetime.fromtimestamp(now_ms // 3_600_000 * 3_600, UTC).replace(tzinfo=None)
+    start = datetime.fromtimestamp(now_ms // 3_600_000 * 3_600 - 3_600, UTC).replace(tzinfo=None)
+    first = st.datetime_input("From (UTC)", None, key="from", bind="query-params", step=60, width=190)
+    last = st.datetime_input("To (UTC)", None, key="to", bind="query-params", step=60, width=190)
+    times = sorted(int(moment.replace(tzinfo=UTC).timestamp() * 1000) for moment in (first or start, last or end))
+    if first and last and first > last:
+        st.caption("From is after To: swapped.")
+    return times[0], times[1]
+
+
+def _pick(key: str, everything: str, found: tuple[str, ...]) -> str | None:
+    """Draw one selectbox; None = all. What is picked stays an option when the window has none of it."""
+    options = [value or _UNNAMED_OPTION for value in found]
+    for held in (st.session_state.get(key), st.query_params.get(key)):
+        if held and held not in options:
+            options.append(held)
+    value = st.selectbox(
+        everything,
+        options,
+        index=None,
+        placeholder=everything,
+        key=key,
+        bind="query-params",
+        label_visibility="collapsed",
+        width=_WIDTH,
+    )
+    return "" if value == _UNNAMED_OPTION else value

@@ -1,0 +1,61 @@
+"""What pages work with: the configuration, the stores and the engine, made once a process. A failure is not kept."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import streamlit as st
+
+from app.adapters.base import EngineAdapter
+from app.config import Config, load
+from app.wiring import Wiring
+from storage.store import Store
+
+
+@st.cache_resource(show_spinner=False)
+def wiring() -> Wiring:
+    return Wiring(load(os.environ))
+
+
+def config() -> Config:
+    return wiring().config
+
+
+def telemetry() -> Store:
+    """Return the telemetry database, read-only. Raises StorageError; the next call tries again."""
+    return wiring().telemetry()
+
+
+def ops() -> Store:
+    return wiring().ops()
+
+
+def engine() -> EngineAdapter:
+    return wiring().engine()
+
+
+def now_ms() -> int:
+    """Return the server's time, UTC."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(slots=True)
+class Failures:
+    """Since when each source has been failing, for every session of this process."""
+
+    since_ms: dict[str, int] = field(default_factory=dict)
+    clock: Callable[[], int] = now_ms
+
+    def failing(self, source: str) -> int:
+        return self.since_ms.setdefault(source, self.clock())
+
+    def works(self, source: str) -> None:
+        self.since_ms.pop(source, None)
+
+
+@st.cache_resource(show_spinner=False)
+def failures() -> Failures:
+    return Failures()

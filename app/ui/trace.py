@@ -1,0 +1,69 @@
+"""A trace and its decision, drawn: the waterfall, the words, and the prompts as plain text."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.charts import waterfall
+from app.ui import panels, states
+from app.ui.text import literal
+from app.views import traces, words
+from app.views.decision import Decision
+from app.views.traces import Trace
+
+_SHORT = 400
+_ICONS = {
+    "exact_hit": ":green[:material/check_circle:]",
+    "semantic_hit": ":green[:material/check_circle:]",
+    "miss": ":orange[:material/arrow_outward:]",
+    "error": ":red[:material/error:]",
+}
+
+
+def prompt(label: str, text: str | None) -> None:
+    """Draw tenants' text as it is: escaped, wrapped, cut with a way to see all."""
+    st.caption(label)
+    if text is None:
+        st.text("(not recorded)")
+        return
+    st.code(words.readable(text, _SHORT), language=None, wrap_lines=True)
+    if len(text) > _SHORT:
+        with st.expander(f"All {len(text):,} characters"):
+            st.code(words.readable(text), language=None, wrap_lines=True)
+
+
+def decision(shown: Decision) -> None:
+    """Draw why the cache answered, or did not."""
+    st.markdown(f"##### {_ICONS.get(shown.outcome, ':material/info:')} {literal(shown.headline)}")
+    left, right = st.columns([3, 2])
+    with left:
+        for sentence in shown.sentences:
+            st.markdown(f"- {literal(sentence)}")
+        for rule in shown.rules:
+            word = ":orange[vetoed]" if rule.veto else "let it pass"
+            detail = f" ({literal(words.one_line(rule.detail))})" if rule.detail else ""
+            st.markdown(f"- Rule {literal(words.one_line(rule.rule))}: {word}{detail}")
+        prompt("Prompt (the last user turn)", shown.prompt)
+        if shown.candidate_prompt is not None:
+            prompt("The nearest entry's prompt", shown.candidate_prompt)
+    with right:
+        st.dataframe(
+            [{"fact": label, "value": value} for label, value in shown.facts],
+            hide_index=True,
+            alt="Recorded facts of the lookup",
+            height=min(35 * (len(shown.facts) + 1) + 3, 640),
+        )
+
+
+def draw(shown: Trace) -> None:
+    """Draw the whole trace."""
+    states.report(shown.failures, traces.SOURCES)
+    st.caption(f"Trace {shown.trace_id} · began {words.instant(shown.start_ms)} UTC")
+    for note in shown.notes:
+        st.warning(literal(note), icon=":material/link_off:")
+    for one in shown.decisions:
+        decision(one)
+    if not shown.decisions:
+        st.markdown("No lookup was recorded in this trace.")
+    if shown.bars:
+        panels.chart(waterfall.figure(shown), rows=traces.bar_rows(shown), key="waterfall")

@@ -1,0 +1,109 @@
+"""The list of lookups: its filters, and picking a row. What is picked lives in the URL as `?trace=…`."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import streamlit as st
+
+from app.analysis.hit_rate import OUTCOMES
+from app.ui import tables
+from app.views import traces, words
+from app.views.traces import Listing
+from storage.reads.traces import Search
+
+_SHOWN, _PICKED = "traces_shown", "trace_picked"
+
+
+def search(reasons: list[str]) -> Search:
+    """Draw the list's own filters and return them."""
+    names = {words.OUTCOME_NAMES[outcome]: outcome for outcome in OUTCOMES}
+    held = st.query_params.get("reason") or st.session_state.get("reason")
+    options = reasons if not held or held in reasons else [*reasons, held]
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        text = st.text_input(
+            "Search",
+            key="q",
+            bind="query-params",
+            placeholder="Text, trace id or entry id",
+            label_visibility="collapsed",
+            icon=":material/search:",
+            max_chars=200,
+            width=300,
+        )
+        outcome = st.selectbox(
+            "Outcome",
+            list(names),
+            index=None,
+            placeholder="All outcomes",
+            key="outcome",
+            bind="query-params",
+            label_visibility="collapsed",
+            width=142,
+        )
+        reason = st.selectbox(
+            "Reason",
+            options,
+            index=None,
+            placeholder="All reasons",
+            key="reason",
+            bind="query-params",
+            label_visibility="collapsed",
+            width=142,
+        )
+        slow = st.number_input(
+            "At least ms",
+            min_value=0.0,
+            value=None,
+            key="min_ms",
+            bind="query-params",
+            placeholder="At least … ms",
+            label_visibility="collapsed",
+            width=160,
+        )
+    return Search(outcome=names.get(outcome or "", ""), reason=reason or "", text=text or "", min_ms=slow or 0.0)
+
+
+def picked() -> str:
+    """Return the trace id of the URL, '' when there is none."""
+    return st.query_params.get("trace", "")
+
+
+def forget() -> None:
+    """Close the trace: for a button's on_click."""
+    st.query_params.pop("trace", None)
+
+
+def draw(listing: Listing) -> None:
+    """Draw the list. Its key changes with its rows, so that a selection never points at a row that has moved."""
+    shown = [row.trace_id.hex() for row in listing.rows]
+    key = f"trace_list_{listing.rows[0].id if listing.rows else 0}_{len(shown)}"
+    st.session_state[_SHOWN] = (key, shown)
+
+    def pick() -> None:
+        held, ids = st.session_state.get(_SHOWN, ("", []))
+        selected = cast(dict[str, Any], st.session_state.get(key) or {}).get("selection", {}).get("rows", [])
+        if held == key and selected and selected[0] < len(ids):
+            st.query_params["trace"] = ids[selected[0]]
+            st.session_state[_PICKED] = True
+
+    st.dataframe(
+        traces.rows(listing),
+        hide_index=True,
+        key=key,
+        on_select=pick,
+        selection_mode="single-row",
+        placeholder="–",
+        height=min(35 * (len(shown) + 1) + 3, 460),
+        column_config={
+            "duration ms": tables.number("duration ms", pattern="%.2f"),
+            "similarity": tables.number("similarity", pattern="%.4f"),
+            "prompt": st.column_config.TextColumn("prompt", width=290),
+            "reason": st.column_config.TextColumn("reason", width=130),  # most rows have none, and a width of their own would clip it
+        },
+        alt="Lookups, the newest first; select one to open its trace",
+    )
+    if st.session_state.pop(_PICKED, False):
+        st.rerun()  # the trace is drawn outside the refreshing fragment
+    more = "; there are more: narrow the range or the filters" if listing.more else ""
+    st.caption(f"{len(shown)} lookups, the newest first{more}. Select a row to open its trace.")

@@ -1,0 +1,236 @@
+"""Overview: is it all right, and if not, whose fault?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
+from app.analysis.hit_rate import HITS, Counts, Mover, movers
+from app.analysis.intervals import Difference, difference
+from app.views import rates, words
+from app.views.parts import Failure, Part, attempt
+from storage.reads import acts, hit_rate, overview, sources, window
+from storage.reads.acts import Mark
+from storage.reads.hit_rate import Cell
+from storage.reads.sources import SourceStatus
+from storage.reads.window import Extent, Scope, Window
+from storage.store import Store
+
+TELEMETRY, ACTS, GATEWAY = SOURCES = ("Telemetry database", "Record of acts", "Gateway")
+SILENT_AFTER_MS = 120_000  # a sender that reports every few seconds and has not for this long is worth a look
+_FEW = 30  # below this many eligible lookups a change is not worth a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A total over the lookups that reported it: `n` of `of`. value is None when none did."""
+
+    value: float | None
+    n: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """One thing that must work. state: ok | warn | failed | unknown; never told by colour alone."""
+
+    name: str
+    state: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The window's numbers, and those of the window that it is compared with."""
+
+    counts: Counts
+    before: Counts
+    buckets: tuple[rates.Bucket, ...]
+    latency: rates.LatencyView
+    saved_usd: Sum
+    spent_usd: Sum
+    saved_tokens: Sum
+    saved_ms: Sum
+    movers: tuple[Mover, ...]
+    extent: Extent
+    sources: tuple[SourceStatus, ...]
+
+    @property
+    def change(self) -> Difference | None:
+        return difference(self.counts.hit_rate, self.before.hit_rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    window: Window
+    now_ms: int
+    sentence: str
+    bad: bool
+    traffic: Traffic | None
+    marks: tuple[Mark, ...]
+    health: tuple[Health, ...]
+    failures: tuple[Failure, ...]
+
+
+def load(
+    telemetry: Callable[[], Store],
+    ops: Callable[[], Store],
+    engine: Callable[[], EngineAdapter],
+    *,
+    window: Window,
+    scope: Scope,
+    window_name: str,
+    now_ms: int,
+    before: Window | None = None,
+    before_name: str = "the period before",
+) -> Overview:
+    """Return the page. Each source may fail on its own; what fails is named. before: compared with; None = the period before."""
+    compared = before or window.previous
+    read = attempt(
+        TELEMETRY, lambda: _traffic(telemetry(), window, compared, scope, now_ms), hides="hit rates, requests, latency and savings"
+    )
+    marks = attempt(ACTS, lambda: _marks(ops(), window, scope), hides="operators' acts on the charts")
+    state = attempt(GATEWAY, lambda: (engine().state(), tuple(engine().gateways())), hides="whether gateways follow the policy in force")
+    health = (*_engine_health(state, now_ms), *_source_health(read.value.sources if read.value else (), now_ms))
+    sentence, bad = _sentence(read.value, marks.value or [], health, window_name=window_name, before_name=before_name)
+    if read.failure:
+        unread = "The telemetry database does not answer: what the cache did is not known here"
+        sentence, bad = ("No telemetry has been stored yet", False) if read.failure.missing else (unread, True)
+    failures = tuple(part.failure for part in (read, marks, state) if part.failure)
+    return Overview(window, now_ms, sentence, bad, read.value, tuple(marks.value or ()), health, failures)
+
+
+def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, now_ms: int) -> Traffic:
+    with store.read() as conn:
+        cells = hit_rate.cells(conn, shown, scope)
+        before = hit_rate.cells(conn, compared, scope)
+        series = hit_rate.series(conn, shown, scope)
+        latencies = overview.latencies(conn, shown, scope)
+        extent = window.extent(conn)
+        senders = sources.sources(conn)
+    response = [cell for cell in cells if cell.cache_kind == rates.RESPONSE]
+    hits = [cell for cell in response if cell.outcome in HITS]
+    return Traffic(
+        counts=rates.totals(cells),
+        before=rates.totals(before),
+        buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms),
+        latency=rates.latency(latencies),
+        saved_usd=_sum(hits, "saved_nusd", "saved_usd_n", 1e-9),
+        spent_usd=_sum([cell for cell in response if cell.outcome not in HITS], "cost_nusd", "cost_n", 1e-9),
+        saved_tokens=_tokens(hits),
+        saved_ms=_sum(hits, "saved_us", "saved_us_n", 1e-3),
+        movers=tuple(movers(rates.by(cells, "namespace"), rates.by(before, "namespace"))),
+        extent=extent,
+        sources=tuple(senders),
+    )
+
+
+def _sum(cells: Sequence[Cell], total: str, n: str, scale: float) -> Sum:
+    reported = sum(getattr(cell, n) for cell in cells)
+    value = sum(getattr(cell, total) for cell in cells) * scale
+    return Sum(value if reported else None, reported, sum(cell.lookups for cell in cells))
+
+
+def _tokens(cells: Sequence[Cell]) -> Sum:
+    reported = sum(cell.input_tokens_n for cell in cells)
+    value = sum(cell.input_tokens + cell.output_tokens for cell in cells)
+    return Sum(value if reported else None, reported, sum(cell.lookups for cell in cells))
+
+
+def _marks(store: Store, shown: Window, scope: Scope) -> list[Mark]:
+    with store.read() as conn:
+        return acts.marks(conn, shown, namespace=scope.namespace)
+
+
+def _engine_health(read: Part[tuple[EngineState, tuple[GatewayInfo, ...]]], now_ms: int) -> list[Health]:
+    if read.value is None:
+        return [Health("Gateway", "failed", "does not answer")]
+    state, gateways = read.value
+    if state.via == "store":
+        found = [Health("Gateway", "failed", "no gateway answers; the shared store does")]
+    else:
+        late = [gateway for gateway in gateways if not gateway.current]
+        detail = f"{len(gateways)} live, all follow the policy in force" if gateways else "answers"
+        if late:
+            detail = f"{len(late)} of {len(gateways)} do not follow the policy in force yet: they bypass every tier"
+        found = [Health("Gateway", "warn" if late else "ok", detail)]
+    found.append(_component("Cache store", state.store, "error"))
+    if state.via != "store":
+        found.append(_component("Embedder", state.embedder, "reason", absent="no semantic hits"))
+        configured = bool(state.upstream.get("configured"))
+        found.append(
+            Health(
+                "Upstream",
+                "ok" if configured else "warn",
+                str(state.upstream.get("host", "")) if configured else "not configured",
+            )
+        )
+    return found
+
+
+def _component(name: str, told: object, why: str, *, absent: str = "") -> Health:
+    values = told if isinstance(told, dict) else dict(told) if hasattr(told, "keys") else {}  # type: ignore[call-overload]
+    label = str(values.get("id") or values.get("url_scheme") or "")
+    if values.get("ok"):
+        return Health(name, "ok", label)
+    reason = str(values.get(why) or "does not answer")
+    return Health(name, "warn" if absent else "failed", f"{reason}{': ' + absent if absent else ''}")
+
+
+def _source_health(senders: Sequence[SourceStatus], now_ms: int) -> list[Health]:
+    found = []
+    for source in senders[:12]:
+        quiet = now_ms - source.last_seen_ms
+        name = f"{words.name(source.service, 40)} ({source.kind.replace('otlp_', 'OTLP ').replace('_', ' ')})"
+        detail = f"last seen {words.age(quiet)} ago"
+        if source.last_error and source.last_error_ms and source.last_error_ms >= source.last_seen_ms:
+            found.append(Health(name, "failed", f"{words.one_line(source.last_error)}; {detail}"))
+        else:
+            rejected = f"; {words.count(source.rejected)} rejected" if source.rejected else ""
+            found.append(Health(name, "warn" if quiet > SILENT_AFTER_MS or source.rejected else "ok", detail + rejected))
+    return found
+
+
+def _sentence(
+    traffic: Traffic | None, marks: Sequence[Mark], health: Sequence[Health], *, window_name: str, before_name: str
+) -> tuple[str, bool]:
+    """Return the page's answer in words, and whether it is bad news."""
+    if traffic is None:
+        return "Nothing is known", True
+    broken = [item for item in health if item.state == "failed"]
+    trouble = f" {words.listed(f'{item.name}: {item.detail}' for item in broken[:2])}." if broken else ""
+    share = traffic.counts.hit_rate
+    if share is None:
+        if traffic.counts.total:
+            n = words.count(traffic.counts.total)
+            return f"No lookup could hit in {window_name}: all {n} were bypassed or failed.{trouble}", True
+        return f"No lookups in {window_name}: there is no hit rate to show.{trouble}", bool(broken)
+    head = f"Hit rate {words.percent(share)} ({words.interval(share)}, n = {words.count(share.n)}) in {window_name}"
+    told, bad = _change(traffic, marks, before_name)
+    errors = traffic.counts.of("error")
+    if errors * 100 > traffic.counts.total:
+        told += f" {words.count(errors)} of {words.count(traffic.counts.total)} requests failed upstream or were given up."
+        bad = True
+    if not bad and not broken:
+        told += " Nothing is wrong."
+    return f"{head}{told}{trouble}", bad or bool(broken)
+
+
+def _change(traffic: Traffic, marks: Sequence[Mark], before_name: str) -> tuple[str, bool]:
+    change, before = traffic.change, traffic.before.hit_rate
+    if change is None or before is None or min(traffic.counts.eligible, traffic.before.eligible) < _FEW:
+        return f", with too little in {before_name} to compare.", False
+    if not change.clear:
+        return f", steady against {before_name} ({words.percent(before)}).", False
+    way = "up" if change.ratio > 0 else "down"
+    told = f", {way} {abs(change.ratio) * 100:.1f} points on {before_name} ({words.percent(before)})"
+    worst = next((mover for mover in traffic.movers if (mover.effect_ratio > 0) == (change.ratio > 0)), None)
+    if worst and len(traffic.movers) > 1:
+        reason = "its own hit rate" if abs(worst.rate_ratio) >= abs(worst.mix_ratio) else "its share of the traffic"
+        told += f": {words.name(worst.name)} explains {words.points(worst.effect_ratio)}, by {reason}"
+    acted = [mark for mark in marks if mark.event == "done"]
+    if change.ratio < 0 and acted:
+        last = acted[-1]
+        told += f"; last act: {last.kind} of {words.name(last.namespace)} at {words.clock(last.at_ms)}"
+    return told + ".", change.ratio < 0

@@ -1,0 +1,128 @@
+"""The Overview's dials and tables, from its view model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
+
+from app.analysis.hit_rate import HITS, OUTCOMES
+from app.analysis.intervals import difference
+from app.views import rates, words
+from app.views.dial import Dial
+from app.views.overview import Health, Sum, Traffic
+
+_STATES = {"ok": "OK", "warn": "look", "failed": "failed", "unknown": "unknown"}
+
+
+def rate_dials(traffic: Traffic) -> list[Dial]:
+    """Hit rate, then each kind's share of the same denominator."""
+    kinds: list[tuple[str, tuple[str, ...], bool | None]] = [
+        ("Hit rate", HITS, True),
+        ("Exact hits", ("exact_hit",), True),
+        ("Semantic hits", ("semantic_hit",), True),
+        ("Coalesced", ("coalesced",), None),
+        ("Misses", ("miss",), False),
+    ]
+    rest = [outcome for outcome in ("partial_hit", "stale_hit") if traffic.counts.of(outcome)]
+    kinds[3:3] = [(words.OUTCOME_NAMES[outcome].capitalize() + "s", (outcome,), True) for outcome in rest]
+    found = []
+    for label, outcomes, up_is_good in kinds:
+        share, before = traffic.counts.share(*outcomes), traffic.before.share(*outcomes)
+        change = difference(share, before)
+        detail = f"{words.count(share.k)} of {words.count(share.n)}, 95 %: {words.interval(share)}" if share else "no eligible lookups"
+        told = "" if change is None else f"{words.points(change)}{'' if change.clear else ', within noise'}"
+        good = None if change is None or not change.clear or up_is_good is None else (change.ratio > 0) == up_is_good
+        course = [bucket.counts.share(*outcomes) for bucket in traffic.buckets]
+        spark = words.spark([None if part is None else part.ratio for part in course], top=1.0)
+        found.append(Dial(label, words.percent(share), detail, told, good, _SHARE_HELP if label != "Hit rate" else _RATE_HELP, spark))
+    return found
+
+
+_RATE_HELP = (
+    "Hits / (hits + coalesced + misses), traffic only. Bypasses and errors are not in the denominator. "
+    "The interval is Wilson's; the change is against the period chosen in the bar. The strip is its course, from 0 to 100 %."
+)
+_SHARE_HELP = "Share of the same denominator as the hit rate: hits + coalesced + misses."
+
+
+def other_dials(traffic: Traffic) -> list[Dial]:
+    """Requests, latency with and without a hit, money and tokens saved."""
+    counts, latency = traffic.counts, traffic.latency
+    beside = ", ".join(f"{words.count(counts.of(o))} {words.OUTCOME_NAMES[o]}" for o in ("bypass", "error") if counts.of(o))
+    part = f", every {latency.stride}th minute read" if latency.stride > 1 else ""
+    spent = f"spent {words.money(traffic.spent_usd.value)} ({_known(traffic.spent_usd)})"
+    return [
+        Dial("Requests", words.count(counts.total), beside or "none bypassed, none failed"),
+        *(
+            Dial(
+                f"Duration, {name}",
+                words.duration_ms(side.p50_ms),
+                f"median; 95 % within {words.duration_ms(side.p95_ms)}, n = {words.count(side.n)}{part}" if side.n else NONE,
+                help="The whole request, upstream included. Errors are left out.",
+            )
+            for name, side in (("hit", latency.hit), ("no hit", latency.no_hit))
+        ),
+        Dial(
+            "Money saved",
+            words.money(traffic.saved_usd.value),
+            f"{_known(traffic.saved_usd)}; {spent}",
+            help="What the hits' upstream calls cost when they were made. Lookups without a known price are not counted, and said.",
+        ),
+        Dial(
+            "Tokens saved",
+            words.NO_DATA if traffic.saved_tokens.value is None else words.count(int(traffic.saved_tokens.value)),
+            f"{_known(traffic.saved_tokens, what='counts')}",
+            help="Input and output tokens of the answers that hits served.",
+        ),
+    ]
+
+
+NONE = "no requests of this kind"
+
+
+def _known(total: Sum, *, what: str = "price") -> str:
+    return f"{words.count(total.n)} of {words.count(total.of)} with a known {what}" if total.of else "no lookups of this kind"
+
+
+def outcome_rows(traffic: Traffic) -> list[dict[str, object]]:
+    return rates.bucket_rows(traffic.buckets, {outcome: words.OUTCOME_NAMES[outcome] for outcome in OUTCOMES})
+
+
+def latency_rows(traffic: Traffic) -> list[dict[str, object]]:
+    return [
+        {
+            "time (UTC)": words.instant(bucket.at_ms),
+            "requests": bucket.side,
+            "median ms": None if bucket.p50_ms is None else round(bucket.p50_ms, 2),
+            "p95 ms": None if bucket.p95_ms is None else round(bucket.p95_ms, 2),
+            "n": bucket.n,
+        }
+        for bucket in traffic.latency.buckets
+    ]
+
+
+def _link(namespace: str, query: Mapping[str, str]) -> str:
+    """Return the bar's part of a URL for this namespace; '' for the unnamed one."""
+    return urlencode({**query, "namespace": namespace}) if namespace else ""
+
+
+def mover_rows(traffic: Traffic, query: Mapping[str, str], *, limit: int = 8) -> list[dict[str, object]]:
+    """Return the namespaces that moved the total most, in percentage points. query: the bar's part of the URL, for the links."""
+    return [
+        {
+            "namespace": words.name(mover.name),
+            "effect on total": words.points(mover.effect_ratio),
+            "own hit rate": words.percent(mover.now.hit_rate),
+            "before": words.percent(mover.before.hit_rate),
+            "95 %": words.interval(mover.now.hit_rate),
+            "n": mover.now.eligible,
+            "n before": mover.before.eligible,
+            "hit rate page": f"/hit_rate?{link}" if (link := _link(mover.name, query)) else None,
+            "traces": f"/traces?{link}" if link else None,
+        }
+        for mover in traffic.movers[:limit]
+    ]
+
+
+def health_rows(health: Sequence[Health]) -> list[dict[str, object]]:
+    return [{"what": item.name, "state": _STATES[item.state], "detail": item.detail} for item in health]

@@ -1,0 +1,147 @@
+"""Values that several pages show: buckets over time, tiers, latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.analysis.hit_rate import HITS, Counts, count
+from app.analysis.intervals import Share, wilson
+from app.views import words
+from storage.reads.hit_rate import Cell, Count
+from storage.reads.overview import Latencies
+from storage.reads.window import MINUTE_MS, Window
+from storage.sketch import Sketch
+
+RESPONSE = "response"
+LATE_MS = MINUTE_MS  # exporters send every few seconds and retry; a bucket that ended longer ago is taken as complete
+TIERS = ("memory", "store", "vector")
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Lookups that began in one bucket. provisional: more may still come."""
+
+    at_ms: int
+    counts: Counts
+    provisional: bool
+
+
+def buckets(rows: Iterable[Count], window: Window, *, cache_kind: str, now_ms: int) -> tuple[Bucket, ...]:
+    """Return every bucket of the window, those without lookups too: a gap is a gap."""
+    by_time: dict[int, list[tuple[str, int]]] = {at: [] for at in window.buckets}
+    for row in rows:
+        if row.cache_kind == cache_kind and row.at_ms in by_time:
+            by_time[row.at_ms].append((row.outcome, row.lookups))
+    return tuple(Bucket(at, count(pairs), at + window.bucket_ms + LATE_MS > now_ms) for at, pairs in by_time.items())
+
+
+def totals(cells: Iterable[Cell], *, cache_kind: str = RESPONSE) -> Counts:
+    return count((cell.outcome, cell.lookups) for cell in cells if cell.cache_kind == cache_kind)
+
+
+def by(cells: Iterable[Cell], dimension: str, *, cache_kind: str = RESPONSE) -> dict[str, Counts]:
+    """Return counts by one dimension of the cells."""
+    pairs: dict[str, list[tuple[str, int]]] = {}
+    for cell in cells:
+        if cell.cache_kind == cache_kind:
+            pairs.setdefault(getattr(cell, dimension), []).append((cell.outcome, cell.lookups))
+    return {name: count(found) for name, found in pairs.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Funnel:
+    """What answered: a tier, another's miss, or the upstream. outcome: the colour's; '' = neutral."""
+
+    name: str
+    outcome: str
+    share: Share
+
+
+def funnel(cells: Sequence[Cell], *, cache_kind: str = RESPONSE) -> tuple[Funnel, ...]:
+    """Return, in the order of the lookup, what answered which share of the eligible lookups; the shares sum to one."""
+    mine = [cell for cell in cells if cell.cache_kind == cache_kind]
+    eligible = count((cell.outcome, cell.lookups) for cell in mine).eligible
+    hits: dict[str, int] = {}
+    for cell in mine:
+        if cell.outcome in HITS:
+            hits[cell.tier] = hits.get(cell.tier, 0) + cell.lookups
+    others = sorted(hits.keys() - set(TIERS))
+    steps = []
+    for tier in (*TIERS, *others):
+        share = wilson(hits.get(tier, 0), eligible)
+        if share and (share.k or tier in TIERS):
+            steps.append(Funnel(f"{tier or 'unnamed'} tier", "semantic_hit" if tier == "vector" else "exact_hit", share))
+    for name, outcome in (("another's miss (coalesced)", "coalesced"), ("upstream (miss)", "miss")):
+        share = wilson(sum(cell.lookups for cell in mine if cell.outcome == outcome), eligible)
+        if share:
+            steps.append(Funnel(name, outcome, share))
+    return tuple(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyBucket:
+    """Durations of requests with (`hit`) or without (`no hit`) an answer from the cache, in one bucket."""
+
+    at_ms: int
+    side: str
+    n: int
+    p50_ms: float | None
+    p95_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySide:
+    """Durations of the whole window. n: how many were read."""
+
+    n: int
+    p50_ms: float | None
+    p95_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyView:
+    """stride > 1: every stride-th minute was read, to keep a wide window fast."""
+
+    hit: LatencySide
+    no_hit: LatencySide
+    buckets: tuple[LatencyBucket, ...]
+    stride: int
+
+
+_NO_HIT = ("coalesced", "miss", "bypass")  # errors end early or late for their own reasons, and are left out
+
+
+def latency(read: Latencies) -> LatencyView:
+    """Return quantiles by side from merged sketches: percentiles are never averaged."""
+    sides: dict[str, Sketch] = {"hit": Sketch(), "no hit": Sketch()}
+    per_bucket: dict[tuple[int, str], Sketch] = {}
+    for row in read.rows:
+        side = "hit" if row.outcome in HITS else "no hit" if row.outcome in _NO_HIT else ""
+        if side:
+            sides[side].merge(row.sketch)
+            per_bucket.setdefault((row.at_ms, side), Sketch()).merge(row.sketch)
+    found = tuple(
+        LatencyBucket(at, side, sketch.count, sketch.quantile(0.5), sketch.quantile(0.95))
+        for (at, side), sketch in sorted(per_bucket.items(), key=lambda item: item[0])
+    )
+    whole = {name: LatencySide(sketch.count, sketch.quantile(0.5), sketch.quantile(0.95)) for name, sketch in sides.items()}
+    return LatencyView(whole["hit"], whole["no hit"], found, read.stride)
+
+
+def bucket_rows(shown: Sequence[Bucket], columns: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return the table twin of a chart over time. columns: outcome -> label. None, not 0, where there is no hit rate."""
+    rows: list[dict[str, object]] = []
+    for bucket in shown:
+        share = bucket.counts.hit_rate
+        rows.append(
+            {
+                "time (UTC)": words.instant(bucket.at_ms),
+                **{name: bucket.counts.of(outcome) for outcome, name in columns.items()},
+                "hit rate %": None if share is None else round(share.ratio * 100, 1),
+                "interval": words.interval(share),
+                "n": bucket.counts.eligible,
+                "provisional": "yes" if bucket.provisional else "",
+            }
+        )
+    return rows

@@ -1,0 +1,280 @@
+"""Thresholds: how low can we go, safely?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.adapters.base import EngineAdapter, EngineState, NamespaceInfo, Via
+from app.admin.policy import as_json
+from app.analysis.thresholds import Scored, WhatIf, what_if
+from app.views import words
+from app.views.audit import record_link
+from app.views.parts import Failure, attempt
+from engine.types import Policy, Switch
+from storage import policies
+from storage.policies import PolicyVersion
+from storage.reads import thresholds as reads
+from storage.reads.thresholds import CandidateRow, SimilarityCount
+from storage.reads.window import Scope, Window
+from storage.store import Store
+
+TELEMETRY, ENGINE, ACTS = SOURCES = ("Telemetry database", "Cache engine", "Record of acts")
+PAIRS = 50
+_SAME = 5e-7  # a threshold comes back from JSON and SQLite as it went; less than anybody would set
+_LOWEST = 0.7
+FEW = 200  # labelled or looked-at candidates below which nobody should trust a threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The threshold in force. default: no namespace policy sets it, so the embedder's applies.
+
+    floor: the similarity below which the engine records no candidate, None when it does not say.
+    """
+
+    value: float | None
+    default: bool
+    policy: Policy
+    floor: float | None = None
+    embedder_default: float | None = None
+    asked: bool = True  # whether a gateway answered for its embedder
+
+    @property
+    def lowest(self) -> float:
+        """The lowest threshold whose consequence can be told from what was recorded."""
+        bounds = [bound for bound in (self.floor, self.value) if bound is not None]
+        return min(bounds, default=_LOWEST)
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    sentence: str
+    bad: bool
+    names: tuple[str, ...]
+    counts: tuple[SimilarityCount, ...]
+    effective: Effective | None
+    candidates: tuple[CandidateRow, ...]
+    history: tuple[PolicyVersion, ...]
+    prompts_recorded: bool
+    failures: tuple[Failure, ...]
+
+    @property
+    def judged_otherwise(self) -> int:
+        """How many of the candidates were judged by another threshold than the one in force."""
+        value = self.effective.value if self.effective else None
+        if value is None:
+            return 0
+        return sum(row.threshold is not None and abs(row.threshold - value) > _SAME for row in self.candidates)
+
+    def scored(self) -> list[Scored]:
+        """Return the candidates for the what-if. A held-out lookup would have hit: it is no hit gained."""
+        return [Scored(row.id, row.similarity, row.passed, served=row.outcome == "semantic_hit" or row.held_out) for row in self.candidates]
+
+
+def load(
+    telemetry: Callable[[], Store],
+    ops: Callable[[], Store],
+    engine: Callable[[], EngineAdapter],
+    *,
+    window: Window,
+    scope: Scope,
+    window_name: str,
+) -> Thresholds:
+    """Return the candidates of one namespace (scope.namespace) with its threshold in force, or the namespaces to choose from."""
+
+    def read() -> tuple[list[SimilarityCount], list[CandidateRow]]:
+        with telemetry().read() as conn:
+            found = reads.candidates(conn, window, scope) if scope.namespace is not None else []
+            return reads.by_namespace(conn, window, scope), found
+
+    recorded = attempt(TELEMETRY, read, hides="similarities and what another threshold would do")
+    state = attempt(ENGINE, lambda: (engine().state(), tuple(engine().namespaces())), hides="the thresholds in force")
+    past = attempt(ACTS, lambda: _history(ops(), scope.namespace), hides="the policy's history")
+    counts, candidates = recorded.value or ([], [])
+    known = state.value[1] if state.value else ()
+    effective = _effective(state.value[0], known, scope.namespace) if state.value and scope.namespace is not None else None
+    if recorded.failure:
+        sentence, bad = f"No similarities can be read: {_in_force(effective)}".rstrip(": "), True
+    else:
+        sentence, bad = _sentence(scope.namespace, counts, candidates, effective, window_name)
+    failures = tuple(part.failure for part in (recorded, state, past) if part.failure)
+    return Thresholds(
+        sentence=sentence,
+        bad=bad or bool(failures),
+        names=tuple(sorted({row.name for row in known} | {row.namespace for row in counts if row.namespace})),
+        counts=tuple(counts),
+        effective=effective,
+        candidates=tuple(candidates),
+        history=past.value or (),
+        prompts_recorded=any(row.prompt is not None for row in candidates) or not candidates,
+        failures=failures,
+    )
+
+
+def _history(store: Store, namespace: str | None) -> tuple[PolicyVersion, ...]:
+    if namespace is None:
+        return ()
+    with store.read() as conn:
+        return tuple(policies.history(conn, namespace))
+
+
+def _effective(state: EngineState, known: Iterable[NamespaceInfo], namespace: str) -> Effective:
+    policy = next((row.policy for row in known if row.name == namespace), Policy())
+    default, floor = (_number(state.embedder.get(name)) for name in ("default_threshold", "candidate_floor"))
+    if policy.threshold is not None:
+        return Effective(policy.threshold, False, policy, floor, default)
+    return Effective(default, True, policy, floor, default, asked=state.via == Via.GATEWAY)
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _sentence(
+    namespace: str | None,
+    counts: Sequence[SimilarityCount],
+    rows: Sequence[CandidateRow],
+    effective: Effective | None,
+    window_name: str,
+) -> tuple[str, bool]:
+    if namespace is None:
+        scored = sum(row.with_candidate for row in counts)
+        return (
+            f"Choose a namespace: {words.count(len(counts))} had lookups in {window_name}, {words.count(scored)} with a candidate",
+            False,
+        )
+    force = _in_force(effective)
+    if not rows:
+        return f"{words.name(namespace)} had no lookup with a semantic candidate in {window_name}; {force}".rstrip("; "), False
+    hits = sum(row.outcome == "semantic_hit" for row in rows)
+    vetoed = sum(not row.passed and row.threshold is not None and row.similarity >= row.threshold for row in rows)
+    told = f"{words.name(namespace)}: {force} " if force else f"{words.name(namespace)}: "
+    told += f"{words.many(hits, 'semantic hit', 'semantic hits')} of {words.many(len(rows), 'lookup', 'lookups')} with a candidate"
+    told += f" in {window_name}; verification kept {words.count(vetoed)} similar ones from being served"
+    if len(rows) < FEW:
+        return f"{told}. Too few to judge a threshold by (n = {words.count(len(rows))}, {FEW} needed)", True
+    return told, effective is None or effective.value is None
+
+
+def unknown(effective: Effective | None) -> str:
+    """Return why there is no threshold to move."""
+    if effective is None or not effective.asked:
+        return "the threshold in force is not known, because no gateway answers"
+    return "no threshold is in force, because no embedder is at work and only exact hits are served"
+
+
+def _in_force(effective: Effective | None) -> str:
+    """Return the threshold in force as a sentence; '' when the engine does not answer."""
+    if effective is None:
+        return ""
+    if effective.value is None:
+        return f"{unknown(effective)}."
+    switch = effective.policy.switch
+    stopped = "" if switch == Switch.ON else f", but the switch is {switch.value}: no semantic hits are served"
+    whose = " (the embedder’s default)" if effective.default else ""
+    return f"in force is similarity ≥ {effective.value:.4f}{whose}{stopped}."
+
+
+def consequence(result: WhatIf) -> str:
+    """Return what the moved threshold would have done on the recorded lookups."""
+    return (
+        f"At {result.threshold:.4f}: {words.count(result.hits_then)} semantic hits instead of {words.count(result.hits_now)}, "
+        f"{words.count(len(result.gained))} gained and {words.count(len(result.lost))} lost, of {words.count(result.n)} recorded "
+        f"lookups with a candidate; {words.count(result.vetoed)} more are similar enough and stay vetoed by verification"
+    )
+
+
+def restored(view: Thresholds, version: int) -> list[str]:
+    """Return what bringing this version back means: its fields, and what its threshold would have done."""
+    policy = next((dict(row.policy) for row in view.history if row.version == version), as_json(Policy()))
+    threshold = policy.get("threshold")
+    shown = "the embedder's default" if threshold is None else f"{threshold:.4f}"
+    verification, ttl_s = policy.get("verify_mode", ""), float(policy.get("ttl_s") or 0)
+    lines = [f"Threshold {shown}, verification {verification}, time to live {words.age(ttl_s * 1000)}. The switch stays as it is."]
+    default = view.effective.embedder_default if view.effective else None
+    value = default if threshold is None else threshold
+    if value is not None and view.candidates:
+        lines.append(consequence(move(view, value)))
+    return lines
+
+
+def notes(view: Thresholds) -> list[str]:
+    """Return what must be known to read the consequence rightly."""
+    found = []
+    if view.judged_otherwise:
+        found.append(f"{words.count(view.judged_otherwise)} of these lookups were judged by another threshold than the one in force now.")
+    held_out = sum(row.held_out for row in view.candidates)
+    if held_out:
+        found.append(f"{words.count(held_out)} held-out lookups are counted as the hits they would have been.")
+    if view.effective and view.effective.floor is not None:
+        found.append(f"Candidates below {view.effective.floor:.4f} are not recorded: nothing can be said below that.")
+    return found
+
+
+def move(view: Thresholds, threshold: float) -> WhatIf:
+    return what_if(view.scored(), threshold)
+
+
+def pair_rows(view: Thresholds, ids: Sequence[int]) -> list[dict[str, Any]]:
+    """Return these lookups' pairs, the nearest to the threshold first, at most 50."""
+    by_id = {row.id: row for row in view.candidates}
+    return [
+        {
+            "similarity": row.similarity,
+            "distance": 1 - row.similarity,
+            "asked": words.one_line(row.prompt, 160) if row.prompt else words.UNNAMED,
+            "candidate": words.one_line(row.candidate_prompt, 160) if row.candidate_prompt else words.UNNAMED,
+            "verification": verdicts(row.verdicts) or ("passed" if row.passed else "vetoed"),
+            "tenant": words.name(row.tenant),
+            "at (UTC)": words.instant(row.at_ms),
+            "trace": f"traces?trace={row.trace_id.hex()}",
+        }
+        for row in (by_id[one] for one in ids[:PAIRS])
+    ]
+
+
+def verdicts(recorded: str) -> str:
+    """Return the vetoes of a recorded verdict list in words; '' when there is none. Senders may record anything."""
+    try:
+        read = json.loads(recorded) if recorded else []
+    except ValueError:
+        return "not readable"
+    rows = [row for row in read if isinstance(row, list) and len(row) > 1] if isinstance(read, list) else []
+    return ", ".join(words.one_line(": ".join(str(part) for part in (row[0], *row[2:3])), 80) for row in rows if row[1])
+
+
+def vetoed_ids(view: Thresholds) -> list[int]:
+    """Return the lookups that were similar enough and vetoed, the most similar first."""
+    found = [row for row in view.candidates if not row.passed and row.threshold is not None and row.similarity >= row.threshold]
+    return [row.id for row in sorted(found, key=lambda row: -row.similarity)]
+
+
+def count_rows(view: Thresholds) -> list[dict[str, Any]]:
+    return [
+        {
+            "namespace": words.name(row.namespace),
+            "lookups": row.lookups,
+            "with a candidate": row.with_candidate,
+            "semantic hits": row.semantic_hits,
+            "vetoed above the threshold": row.vetoed,
+        }
+        for row in view.counts
+    ]
+
+
+def history_rows(view: Thresholds) -> list[dict[str, Any]]:
+    return [
+        {
+            "version": row.version,
+            "threshold": "embedder's default" if row.policy.get("threshold") is None else f"{row.policy['threshold']:.4f}",
+            "switch": row.policy.get("switch", ""),
+            "verification": row.policy.get("verify_mode", ""),
+            "set (UTC)": words.instant(row.at_ms),
+            "by": words.one_line(row.actor, 40),
+            "record": record_link(row.act_id),
+        }
+        for row in view.history
+    ]

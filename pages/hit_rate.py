@@ -1,0 +1,52 @@
+"""Hit rate: where do hits come from, and where do they go?"""
+
+import streamlit as st
+
+from app.charts import rates
+from app.ui import chrome, handles, lever, panels, states, tables
+from app.views import hit_rate
+
+selection = chrome.open_page("Hit rate", tier=True)
+lever.draw(selection.scope.namespace)
+
+
+def body() -> None:
+    now = handles.now_ms()
+    window = selection.window(now)
+    view = hit_rate.load(handles.telemetry, handles.ops, window=window, scope=selection.scope, window_name=selection.name, now_ms=now)
+    chrome.headline(view.sentence, bad=view.bad)
+    states.report(view.failures, hit_rate.SOURCES)
+    loaded = view.loaded
+    if loaded is None:
+        return
+    states.stale(loaded.extent.last_ms if selection.moving else None, now)
+    chrome.stamp(now, loaded.extent.last_ms)
+    if not loaded.counts.total and not loaded.others:
+        states.no_lookups(last_ms=loaded.extent.last_ms, now_ms=now, window_name=selection.name)
+        return
+    if selection.scope.tier:
+        st.caption(":material/info: With a tier chosen, only the lookups that this tier answered are counted: misses have no tier.")
+    chrome.dials(hit_rate.coverage_dials(loaded))
+    rows = hit_rate.bucket_rows(loaded)
+    panels.chart(rates.hit_rate(loaded.buckets, window, view.marks), rows=rows, key="rate")
+    panels.chart(rates.outcomes(loaded.buckets, window, view.marks), rows=rows, key="outcomes")
+    st.markdown("**Hit rate by namespace, tenant and model**")
+    bar = tables.percent_bar
+    tables.show(
+        hit_rate.segment_rows(loaded),
+        alt="Hit rate by namespace, tenant and model",
+        columns={"hit rate": bar("hit rate"), "exact": bar("exact"), "semantic": bar("semantic"), "n": tables.number("n")},
+    )
+    left, right = st.columns([4, 5])  # the reasons are sentences
+    with left:
+        panels.chart(rates.funnel(loaded.funnel), rows=hit_rate.funnel_rows(loaded), key="funnel", columns={"share": bar("share")})
+    with right:
+        st.markdown("**Why lookups missed, were bypassed or failed**")
+        share = {"share": bar("share", help="Of all lookups with this outcome", width=120)}
+        tables.show(hit_rate.reason_rows(loaded), alt="Reasons of misses, bypasses and errors", columns=share)
+    if loaded.others:
+        st.markdown("**Other caches, counted apart**")
+        tables.show(hit_rate.other_rows(loaded), alt="Caches of other kinds")
+
+
+chrome.live(body)

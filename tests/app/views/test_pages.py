@@ -1,0 +1,234 @@
+"""The view models of Overview, Hit rate, Traces and Sources on a seeded database, on an empty one, and with sources failing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from app.adapters.base import EngineAdapter
+from app.analysis.hit_rate import Counts
+from app.charts import latency as latency_chart
+from app.charts import rates as rate_charts
+from app.charts import waterfall
+from app.errors import EngineUnavailable
+from app.views import hit_rate, overview, overview_rows, rates, sources, traces, words
+from app.views.decision import PolicyNow, explain
+from storage import spans
+from storage.errors import StoreMissing
+from storage.reads.sources import Point
+from storage.reads.traces import Search
+from storage.reads.window import Extent, Scope, Window
+from storage.rows import SourceBatch
+from storage.store import Store, open_ops
+from tests.support import telemetry
+
+NOW = 1_775_000_000_000
+HOUR = Window.of(NOW - 3_600_000, NOW)
+
+
+def no_store() -> NoReturn:
+    raise StoreMissing("there is no telemetry database yet; start the collector")
+
+
+def no_engine() -> EngineAdapter:
+    raise EngineUnavailable("no gateway answers at http://127.0.0.1:1")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    opened = telemetry.open_store(Path(tmp_path_factory.mktemp("views")))
+    telemetry.seed(opened, now_ms=NOW, hours=2, per_minute=20)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def ops(tmp_path: Path) -> Iterator[Store]:
+    opened = open_ops(telemetry.settings(tmp_path))
+    yield opened
+    opened.close()
+
+
+def _overview(store: Store, ops: Store) -> overview.Overview:
+    return overview.load(lambda: store, lambda: ops, no_engine, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
+
+
+def test_overview_names_its_failed_source_and_shows_the_rest(store: Store, ops: Store) -> None:
+    view = _overview(store, ops)
+    assert [failure.source for failure in view.failures] == [overview.GATEWAY]
+    assert view.traffic is not None
+    assert view.traffic.counts.total > 0
+    assert "Hit rate" in view.sentence
+    assert "Gateway: does not answer" in view.sentence
+    assert view.bad
+
+
+def test_overview_dials_share_one_denominator(store: Store, ops: Store) -> None:
+    traffic = _overview(store, ops).traffic
+    assert traffic is not None
+    eligible = f"of {traffic.counts.eligible:,}"
+    assert all(eligible in dial.detail for dial in overview_rows.rate_dials(traffic))
+    assert overview_rows.other_dials(traffic)[0].label == "Requests"
+
+
+def test_overview_without_a_database_says_what_is_hidden(ops: Store) -> None:
+    view = overview.load(no_store, lambda: ops, no_engine, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
+    assert view.traffic is None
+    assert view.sentence == "No telemetry has been stored yet"
+    assert view.failures[0].missing
+    assert {failure.source for failure in view.failures} == {overview.TELEMETRY, overview.GATEWAY}
+
+
+def test_an_empty_window_has_no_hit_rate_and_is_not_zero(tmp_path: Path, ops: Store) -> None:
+    empty = telemetry.open_store(tmp_path / "empty")
+    view = _overview(empty, ops)
+    empty.close()
+    assert view.traffic is not None
+    assert view.traffic.counts.hit_rate is None
+    assert "0 %" not in view.sentence
+    assert all(dial.value == "no data" for dial in overview_rows.rate_dials(view.traffic))
+
+
+def test_hit_rate_tables_add_up(store: Store, ops: Store) -> None:
+    view = hit_rate.load(lambda: store, lambda: ops, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
+    assert view.loaded is not None
+    rows = hit_rate.segment_rows(view.loaded)
+    assert sum(int(str(row["n"])) for row in rows) == view.loaded.counts.eligible
+    assert sum(step.share.k for step in view.loaded.funnel) == view.loaded.counts.eligible
+    assert sum(reason.lookups for reason in view.loaded.reasons if reason.outcome == "miss") == view.loaded.counts.of("miss")
+
+
+def test_charts_are_fixed_to_the_window_and_ratios_to_a_hundred_per_cent(store: Store, ops: Store) -> None:
+    traffic = _overview(store, ops).traffic
+    assert traffic is not None
+    rate = rate_charts.hit_rate(traffic.buckets, HOUR).figure
+    assert list(rate.layout.yaxis.range) == [0, 100]
+    assert rate_charts.outcomes(traffic.buckets, HOUR).figure.layout.barmode == "stack"
+    assert latency_chart.figure(traffic.latency.buckets, HOUR).figure.data
+
+
+def test_buckets_without_lookups_are_gaps() -> None:
+    found = rates.buckets([], HOUR, cache_kind="response", now_ms=NOW)
+    assert found
+    assert all(bucket.counts.hit_rate is None for bucket in found)
+    line = rate_charts.hit_rate(found, HOUR).figure.data[-1]
+    assert all(value is None for value in line.y)
+
+
+@pytest.mark.parametrize("outcome", ["exact_hit", "semantic_hit", "miss", "bypass", "error"])
+def test_a_trace_of_every_outcome_is_explained_in_words(store: Store, outcome: str) -> None:
+    listing = traces.find(lambda: store, window=HOUR, scope=Scope(), search=Search(outcome=outcome))
+    assert listing.rows
+    trace = traces.load(lambda: store, no_engine, trace_id=listing.rows[0].trace_id.hex())
+    assert trace is not None
+    assert len(trace.decisions) == 1
+    assert trace.decisions[0].headline
+    assert {bar.kind for bar in trace.bars} == {"span", "lookup", "step"}
+    assert waterfall.figure(trace).figure.data
+    assert [failure.source for failure in trace.failures] == [traces.GATEWAY]
+
+
+def test_an_unknown_or_malformed_trace_id_is_no_trace(store: Store) -> None:
+    assert traces.load(lambda: store, no_engine, trace_id="00" * 16) is None
+    assert traces.load(lambda: store, no_engine, trace_id="not hex") is None
+
+
+def test_orphans_and_clock_skew_are_shown_as_sent_and_flagged(tmp_path: Path) -> None:
+    store = telemetry.open_store(tmp_path)
+    made = next(telemetry.make(start_ms=NOW - 60_000, end_ms=NOW, per_minute=5))
+    lookup = made.gateway[0]._replace(end_ns=made.gateway[0].start_ns - 5_000_000)
+    spans.write(store, [SourceBatch(telemetry.GATEWAY, [lookup], [made.lookup])], now_ms=NOW)
+    trace = traces.load(lambda: store, no_engine, trace_id=made.lookup.trace_id.hex())
+    store.close()
+    assert trace is not None
+    first = trace.bars[0]
+    assert first.duration_ms == -5
+    assert len(first.flags) == 2
+    assert len(trace.notes) == 2
+
+
+def test_the_decision_compares_the_threshold_then_and_now(store: Store) -> None:
+    listing = traces.find(lambda: store, window=HOUR, scope=Scope(), search=Search(outcome="semantic_hit"))
+    trace = traces.load(lambda: store, no_engine, trace_id=listing.rows[0].trace_id.hex())
+    assert trace is not None
+    with store.read() as conn:
+        from storage.reads.traces import trace_lookups
+
+        row = trace_lookups(conn, listing.rows[0].trace_id)[0]
+    later = PolicyNow(version=9, switch="on", threshold=0.999, live=frozenset({"other"}))
+    told = " ".join(explain(row, {}, later).sentences)
+    assert "would not serve today" in told
+    assert "version 3 then and is version 9 now" in told
+    assert "purged since" in told
+
+
+def test_tenants_text_never_acts_in_a_figure() -> None:
+    from app.charts import theme
+
+    shown = theme.label(telemetry.HOSTILE, 100)
+    assert "<b>" not in shown
+    assert "\u202e" not in shown
+
+
+def test_a_counters_growth_survives_resets_and_births() -> None:
+    points = [Point(1, "{}", at, value) for at, value in ((0, 100.0), (10, 130.0), (20, 5.0), (30, 9.0))]
+    assert sources.increase(points, known_from_ms=0) == (39.0, 1)
+    assert sources.increase(points[2:], known_from_ms=0) == (9.0, 0)
+
+
+def test_sources_say_when_nothing_was_scraped(store: Store) -> None:
+    view = sources.load(lambda: store, window=HOUR, now_ms=NOW)
+    assert view.reconciliation is None
+    assert view.bad
+    assert len(sources.source_rows(view)) == 2
+
+
+def test_a_steady_rate_is_good_news_only_with_enough_lookups() -> None:
+    counts = Counts({"exact_hit": 3, "miss": 1})
+    assert counts.hit_rate is not None
+
+
+def test_overview_compares_with_the_period_that_was_chosen(store: Store, ops: Store) -> None:
+    def load(before: Window, name: str) -> overview.Overview:
+        return overview.load(
+            lambda: store,
+            lambda: ops,
+            no_engine,
+            window=HOUR,
+            scope=Scope(),
+            window_name="the last hour",
+            now_ms=NOW,
+            before=before,
+            before_name=name,
+        )
+
+    assert load(HOUR.previous, "the period before").traffic == _overview(store, ops).traffic
+    day = load(HOUR.shifted(86_400_000), "the day before")
+    assert day.traffic is not None
+    assert day.traffic.before.total == 0
+    assert "too little in the day before to compare" in day.sentence
+
+
+def test_a_miss_without_a_reason_is_one_that_nothing_stored_matches() -> None:
+    loaded = hit_rate.Loaded(Counts({"miss": 3, "exact_hit": 1}), (), (), (), (hit_rate.Reason("miss", "", 3, 3),), (), Extent(None, None))
+    told, _ = hit_rate._sentence(loaded, "the last hour")
+    assert "nothing stored that matches (3 of 3)" in told
+    assert hit_rate.reason_rows(loaded)[0]["reason"] == "nothing stored that matches"
+
+
+def test_a_scrape_has_no_dialect_to_understand(tmp_path: Path) -> None:
+    from storage import metrics
+    from storage.rows import SourceKey
+
+    opened = telemetry.open_store(tmp_path)
+    target = SourceKey("scrape", "http://127.0.0.1:1/metrics", "", "", "")
+    metrics.record_scrape_error(opened, target, "connection refused", NOW)
+    view = sources.load(lambda: opened, window=HOUR, now_ms=NOW)
+    assert sources.source_rows(view)[0]["dialect"] == "Prometheus text"
+    opened.close()
+
+
+def test_a_spark_keeps_gaps_and_its_axis() -> None:
+    assert words.spark([0.0, None, 0.5, 1.0], top=1.0) == "▁·▅█"
+    assert len(words.spark([0.1] * 75, top=1.0)) == 15

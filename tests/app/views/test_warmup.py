@@ -1,0 +1,43 @@
+"""Warm-up: the plan, the run and the outcome in words."""
+
+from app.admin import actions as admin_acts
+from app.admin.actions import ActResult, AdminContext
+from app.views import outcomes, warmup
+from app.wiring import Wiring
+from storage import actions, jobs
+from tests.app import support
+
+
+def test_warmup_is_planned_started_and_told(wired: Wiring, ctx: AdminContext) -> None:
+    support.record_misses(wired.config, "faq", ["how?", "why?"], times=2)
+    support.record_misses(wired.config, "faq", ["hidden"], recorded=False)
+    plan = admin_acts.plan_warmup(ctx, "faq", limit=10)
+    dials = {dial.label: dial.value for dial in warmup.dials(plan)}
+    assert (dials["To ask"], dials["Misses they made"], dials["Cost, at most"]) == ("2", "4", "$0.0200")
+    assert [row["can be warmed"] for row in warmup.plan_rows(plan)] == ["yes", "yes", "prompts_not_recorded"]
+
+    started = admin_acts.start_warmup(ctx, plan.token, support.operation())
+    assert outcomes.sentence(started, now_ms=0) == "Warm-up of faq: under way, 2 to ask"
+    view = warmup.load(wired.engine, wired.ops, now_ms=wired.clock())
+    (job,) = view.running
+    assert warmup.under_way(job) == "faq: queued, 0 of 2 asked"
+    assert warmup.job_rows(view)[0]["asked"] == "0 of 2"
+    assert "The worker was never seen: jobs wait until it runs" in view.sentence
+    assert view.bad
+
+    jobs.beat(ctx.ops, worker_id="worker-1", started_ms=0, now_ms=wired.clock())
+    assert warmup.load(wired.engine, wired.ops, now_ms=wired.clock()).sentence == "1 warm-up under way"
+    assert admin_acts.cancel_job(ctx, job.id)
+    with ctx.ops.read() as conn:
+        act = actions.get(conn, started.act_id)
+    assert act is not None
+    assert outcomes.told(outcomes.of(act), now_ms=0) == "cancelled, 0 written"
+    assert warmup.load(wired.engine, wired.ops, now_ms=wired.clock()).running == ()
+
+
+def test_warmups_failures_are_told_by_reason() -> None:
+    figures = {"requests": 5, "written": 2, "already": 1, "failed": {"upstream_status": 2}, "cost_usd": 0.5}
+    done = ActResult("a" * 16, "warmup", "faq", "done", figures=figures)
+    assert (
+        outcomes.sentence(done, now_ms=0) == "Warm-up of faq: 5 to ask, 2 written, 1 there already, 2 failed (upstream_status), at $0.5000"
+    )

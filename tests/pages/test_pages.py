@@ -1,0 +1,93 @@
+"""The pages run by Streamlit's own test runner on a real SQLite cache: what they draw, and that names stay text."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.config import load
+from app.ui import handles
+from app.ui.text import literal
+from app.views import words
+from tests.app import support
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["overview", "hit_rate", "traces", "drift", "purge", "warmup", "thresholds", "audit", "sources"]
+HOSTILE = ["a[1]*?\\", "<script>alert(1)</script>", "**bold** :red[x]", "left\u202eright", "n" * 200]
+
+
+@pytest.fixture
+def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    values = support.environ(tmp_path)
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    handles.wiring.clear()
+    handles.failures.clear()
+    load(values).prepare()
+    yield values
+    handles.wiring().close()
+    handles.wiring.clear()
+
+
+def _run(page: str, **query: str) -> AppTest:
+    # The overview links to other pages, so it needs the router; `/` leads to it.
+    script = "app/main.py" if page == "overview" else f"pages/{page}.py"
+    test = AppTest.from_file(str(ROOT / script), default_timeout=60)
+    for name, value in query.items():
+        test.query_params[name] = value
+    test.run()
+    assert not test.exception
+    return test
+
+
+def _texts(test: AppTest) -> list[str]:
+    drawn = [*test.markdown, *test.caption, *test.error, *test.warning, *test.info, *test.success]
+    return [str(element.value) for element in drawn]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_has_a_headline_when_there_is_nothing(environ: dict[str, str], page: str) -> None:
+    assert any(text.startswith("##### ") for text in _texts(_run(page)))
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("namespace", HOSTILE)
+def test_hostile_names_are_drawn_as_text(environ: dict[str, str], page: str, namespace: str) -> None:
+    support.fill(load(environ), namespace, 2)
+    support.record_misses(load(environ), namespace, [namespace])
+    test = _run(page, namespace=namespace)
+    if page in {"purge", "warmup"}:
+        assert test.selectbox(key="namespace").value == namespace
+        assert test.button(key="preview_purge" if page == "purge" else "plan_warmup")
+    for text in _texts(test):
+        assert "\u202e" not in text
+        assert not re.search(r"(?<!\\)<script|(?<!\\):red(?<!\\)\[|(?<!\*)\*\*bold\*\*", text)
+
+
+def test_preview_counts_what_the_engine_counts(environ: dict[str, str]) -> None:
+    support.fill(load(environ), "a[1]*?\\", 7)
+    support.fill(load(environ), "a1", 3)
+    test = _run("purge", namespace="a[1]*?\\")
+    test.button(key="preview_purge").click().run()
+    assert not test.exception
+    assert f"**A purge of {literal(words.name('a[1]*?' + chr(92)))} would hide 7 entries**" in _texts(test)
+    assert handles.engine().visible("a[1]*?\\").visible == 7
+
+
+def test_viewer_sees_why_he_may_not_act(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    support.fill(load(environ), "faq", 1)
+    monkeypatch.setenv("CACHESCOPE_CONSOLE_ROLE", "viewer")
+    test = _run("purge", namespace="faq")
+    button = test.button(key="preview_purge")
+    assert button.disabled
+    assert "is viewer: acts need the operator's role" in button.help
+    assert all(test.button(key=f"switch_{switch}").disabled for switch in ("on", "exact-only", "off"))
+
+
+def test_harmful_buttons_are_never_primary() -> None:
+    for file in [*(ROOT / "app" / "ui").glob("*.py"), *(ROOT / "pages").glob("*.py")]:
+        for call in re.findall(r"st\.button\((?:[^()]|\([^()]*\))*\)", file.read_text()):
+            if 'type="primary"' in call:
+                assert not re.search(r"Purge this|Undo|Restore|Apply|Warm \{|act_label", call), (file.name, call)
