@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,36 @@ import pytest
 from tests.support.servers import RedisServer, running_redis
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+_MAY_SKIP = pytest.StashKey[bool]()
+_FORBIDDEN = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_FORBIDDEN] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With CI=true a skip is a failure: what was not run must not look as if it had passed."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI") == "true" and not item.stash.get(_MAY_SKIP, False):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        item.config.stash[_FORBIDDEN].append(f"{item.nodeid}: {reason}")
+        report.outcome, report.longrepr = "failed", f"nothing may be skipped with CI=true: {reason}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    skipped = config.stash[_FORBIDDEN]
+    if skipped:
+        terminalreporter.section("skipped, which fails with CI=true", red=True)
+        for line in skipped:
+            terminalreporter.write_line(line)
+    allowed = [report for report in terminalreporter.getreports("skipped") if report.when == "setup"]
+    if allowed and os.environ.get("CI") == "true":
+        terminalreporter.section("skipped, as it may be: the folder ../shared is absent", yellow=True)
+        for report in allowed:
+            terminalreporter.write_line(report.nodeid)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -18,6 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     skip = pytest.mark.skip(reason="the folder ../shared is absent")
     for item in items:
         if item.get_closest_marker("shared_data"):
+            item.stash[_MAY_SKIP] = True
             item.add_marker(skip)
 
 

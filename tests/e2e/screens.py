@@ -1,0 +1,90 @@
+"""Screenshots of the console's pages: `shoot(base_url, page, path, width, theme)`. Also a program: screens.py URL FOLDER [page…]."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--disable-quic",
+)
+HEIGHTS = {390: 844}
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield opened
+        opened.close()
+
+
+def _shoot(  # noqa: PLR0917 - one caller
+    opened: Browser, base_url: str, page: str, path: Path, width: int, theme: str
+) -> list[str]:
+    context = opened.new_context(
+        viewport={"width": width, "height": HEIGHTS.get(width, 900)}, color_scheme=theme, timezone_id="Asia/Shanghai"
+    )  # type: ignore[arg-type]
+    tab = context.new_page()
+    faults: list[str] = []
+    tab.on("pageerror", lambda error: faults.append(str(error)))
+    tab.goto(f"{base_url}/{page}")
+    tab.get_by_test_id("stApp").wait_for()
+    tab.locator("h1").first.wait_for(timeout=30_000)
+    tab.wait_for_function("document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'", timeout=30_000)
+    tab.wait_for_timeout(1_200)  # figures fade in
+    # The page scrolls inside a container: a tall viewport shows it whole.
+    tall = tab.evaluate("Math.max(...[...document.querySelectorAll('[data-testid=stMain]')].map(e => e.scrollHeight), 600)")
+    tab.set_viewport_size({"width": width, "height": min(int(tall) + 8, 6_000)})
+    tab.wait_for_timeout(700)
+    wide = tab.evaluate("(() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollWidth - e.clientWidth })()")
+    if wide > 1:
+        faults.append(f"the page is {wide} px wider than {width}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tab.screenshot(path=str(path))
+    context.close()
+    return faults
+
+
+def shoot(base_url: str, page: str, path: Path, width: int = 1440, theme: str = "light") -> list[str]:
+    """Write a picture of the whole page and return script errors and overflow. page: '' is the overview; a query may follow."""
+    with browser() as opened:
+        return _shoot(opened, base_url, page, path, width, theme)
+
+
+def shoot_all(
+    base_url: str,
+    pages: list[str],
+    folder: Path,
+    *,
+    widths: tuple[int, ...] = (1440, 390),
+    themes: tuple[str, ...] = ("light", "dark"),
+) -> list[str]:
+    """Shoot every page at every width and theme with one browser; return what went wrong."""
+    faults = []
+    with browser() as opened:
+        for page in pages:
+            for width in widths:
+                for theme in themes:
+                    name = page.split("?")[0] or "overview"
+                    found = _shoot(opened, base_url, page, folder / f"{name}-{width}-{theme}.png", width, theme)
+                    faults += [f"{name} {width} {theme}: {fault}" for fault in found]
+    return faults
+
+
+if __name__ == "__main__":
+    for line in shoot_all(sys.argv[1], sys.argv[3:] or ["", "hit_rate", "traces", "sources"], Path(sys.argv[2])):
+        print(line)
