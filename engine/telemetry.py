@@ -24,7 +24,7 @@ from engine.attributes import attributes_of, provider_of
 from engine.cache import Lookup
 from engine.metrics import Metrics
 from engine.settings import GatewaySettings
-from engine.types import Entry, Outcome, RemovalCause, Step
+from engine.types import Outcome, Step
 
 QUEUE_SPANS = 65_536
 BATCH_SPANS = 512
@@ -120,10 +120,6 @@ class Telemetry:
     def fault(self, tier: str, operation: str) -> None:
         """Count a fault of the cache that was answered without it."""
         self.metrics.fault(tier, operation)
-
-    def removed(self, entry: Entry, cause: RemovalCause) -> None:
-        """Count an entry that left the memory tier; given to the tier as its callback."""
-        self.metrics.memory_removal(entry, cause)
 
     def watch(self, *, entries: Callable[[], float], size_bytes: Callable[[], float], control_age_s: Callable[[], float]) -> None:
         """Show these three as gauges, read at each scrape."""
