@@ -13,8 +13,10 @@ from engine.tiers.sequence import seq_start, token_start
 
 APPLICATION_ID = 0x43534331  # "CSC1": tells our file from any other SQLite file
 SCHEMA_VERSION = 1
-# A check reads the whole file: about 0.1 s at this size. Damage in a larger file is found when it is met.
+# A check reads the whole file: about 0.1 s at this size. In a larger one only the small tables are read, without which nothing
+# may be served; damage among its entries is found when it is met, and is a miss.
 _CHECKED_BYTES = 64 * 1024 * 1024
+_ALWAYS_CHECKED = ("control", "control_token", "known_namespaces")
 
 # Client-given texts are BLOBs of UTF-8: SQLite's text functions stop at a NUL, and half a surrogate pair is no TEXT.
 # `body` is last, so that reading any other column never walks its overflow pages.
@@ -118,10 +120,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     # What is deleted is overwritten: a purged prompt must not stay readable in a free page.
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("PRAGMA cache_size = -16384")
-    if path.stat().st_size <= _CHECKED_BYTES:
-        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if found != "ok":
-            raise damaged(path, found)
+    _check(connection, path)
     connection.execute("BEGIN IMMEDIATE")
     try:
         if connection.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION:
@@ -130,6 +129,19 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     except BaseException:
         connection.execute("ROLLBACK")
         raise
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise StoreCorrupt where the file, or the part of a large one that everything hangs on, is damaged."""
+    if path.stat().st_size <= _CHECKED_BYTES:
+        checks = ["PRAGMA quick_check(1)"]
+    else:
+        made = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        checks = [f"PRAGMA quick_check({table})" for table in _ALWAYS_CHECKED if table in made]
+    for check in checks:
+        found = connection.execute(check).fetchone()[0]
+        if found != "ok":
+            raise damaged(path, found.splitlines()[-1])
 
 
 def _check_owner(connection: sqlite3.Connection, path: Path) -> None:

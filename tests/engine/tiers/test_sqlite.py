@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InvalidSetting, StoreCorrupt
+from engine.tiers import sqlite_file
 from engine.tiers.sqlite import SqliteTier
 from tests.conformance.samples import FakeClock, entry
 
@@ -39,6 +40,28 @@ async def test_a_damaged_file_is_refused_with_its_name_and_the_next_step(tmp_pat
         file.truncate(path.stat().st_size // 2)
     with pytest.raises(StoreCorrupt, match="move it"):
         opened(path)
+
+
+@pytest.mark.parametrize("checked_bytes", [64 * 1024 * 1024, 0], ids=["whole", "small tables"])
+async def test_damaged_control_records_are_refused_in_one_line_whatever_the_file_s_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checked_bytes: int
+) -> None:
+    monkeypatch.setattr(sqlite_file, "_CHECKED_BYTES", checked_bytes)
+    path = tmp_path / "cache.db"
+    store = opened(path)
+    for number in range(40):
+        await store.control_put(f"policy:{number}", "x" * 1_000)
+    await store.close()
+    connection = sqlite3.connect(path)
+    root = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'control'").fetchone()[0]
+    size = connection.execute("PRAGMA page_size").fetchone()[0]
+    connection.close()
+    with path.open("r+b") as file:
+        file.seek((root - 1) * size)
+        file.write(b"\xa5" * size)
+    with pytest.raises(StoreCorrupt, match=r"is damaged.*move it") as refused:
+        opened(path)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_foreign_database_is_left_alone(tmp_path: Path) -> None:
