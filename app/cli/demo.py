@@ -91,7 +91,10 @@ def _keys(config: Config, engine: NativeAdapter) -> Mapping[str, str]:
         if tenant not in keys:
             keys[tenant] = engine.key_create(tenant).secret
     draft = file.with_suffix(".new")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
-        json.dump(keys, opened)
-    draft.replace(file)
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
+            json.dump(keys, opened)
+        draft.replace(file)
+    except OSError as error:
+        raise CannotStart(f"cannot write the demo's keys to {file}: {error.strerror}; make room, and check the folder's rights") from error
     return keys

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 START_S = 60.0  # a cold start imports and loads a model from a slow disk; a warm one takes about 4 s
 STOP_S = 9.0  # SIGTERM's share of the ten seconds within which all is stopped
 LOOK_S = 0.05
+ROOM_BYTES = 64 * 1024 * 1024  # what the first minutes write: three databases with their logs of changes, and the services' own logs
 
 
 class Port(NamedTuple):
@@ -111,6 +113,7 @@ class Supervisor:
     def run(self) -> int:
         """Return the exit code: 0 stopped on request, 1 a service died. Raises CannotStart."""
         with _lock(self._config):
+            _require_room(self._config.home)
             for service in self._services:
                 for port in service.ports:
                     _require_free(port)
@@ -220,6 +223,16 @@ def _lock(config: Config) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _require_room(folder: Path) -> None:
+    """Raise CannotStart when the folder's disk is so full that the services would fail one after the other."""
+    free = shutil.disk_usage(folder).free
+    if free < ROOM_BYTES:
+        raise CannotStart(
+            f"the disk of {folder} has {free / 1_048_576:.1f} MB left; expected at least {ROOM_BYTES // 1_048_576} MB: "
+            "make room, or set CACHESCOPE_DATA_DIR to a folder on another disk"
+        )
 
 
 def _require_free(port: Port) -> None:

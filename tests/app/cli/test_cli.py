@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import app
+from app.cli import app, supervisor
 from app.cli.common import plain, reported, show_json
 from app.cli.switch import Wanted
 from app.config import load
@@ -132,6 +133,16 @@ def test_taken_port_is_named_with_the_setting_to_change(run: Run, environ: dict[
     assert done.returncode == 3
     assert f"port {port} is taken" in _one_line(done)
     assert "CACHESCOPE_OTLP_HTTP_BIND" in done.stderr
+
+
+def test_a_disk_too_full_to_start_on_is_told_with_what_is_left(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(supervisor, "ROOM_BYTES", 1 << 60)
+    config = load(environ)
+    config.prepare()
+    assert reported(supervisor.Supervisor(config).run) == 3
+    assert re.search(r"^cachescope: the disk of \S+ has [\d.]+ MB left; expected at least \d+ MB: make room", capsys.readouterr().err)
 
 
 def test_status_of_nothing_running_is_1_with_every_service_named(run: Run, environ: dict[str, str]) -> None:
