@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 DEMO ?= 1
 BIN := $(VENV)/bin
+# Two processes, each with whole files. Browser tests run alone: Chromium and the five services of a stack keep two cores busy.
+PARALLEL := -n 2 --dist loadfile
 
 help:
 	@echo "make run [DEMO=0]   start gateway, collectors, worker and console, with demo traffic unless DEMO=0"
@@ -28,7 +30,8 @@ test: system-packages $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest -m "not browser" $(PARALLEL) $(PYTEST)
+	$(BIN)/python -m pytest -m browser $(PYTEST)
 
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \

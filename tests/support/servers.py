@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -14,12 +15,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+# Below the ports that the kernel gives to outgoing connections: one of those could take ours before the server listens. Each
+# process starts elsewhere, so that suites side by side do not draw the same.
+_PORTS = itertools.cycle(range(10_000, 32_000))
+_first = itertools.islice(_PORTS, os.getpid() * 251 % 22_000, None)
+
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a TCP port of the loopback that nothing listens on; a process draws each but once."""
+    for port in _first:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 def wait_for(condition: Callable[[], object], *, what: str, timeout_s: float = 20.0) -> None:
