@@ -5,7 +5,7 @@ from app.admin.keys import create_key, revoke_key
 from app.admin.policy import policy_in_force, restore_policy, set_switch, set_threshold
 from app.admin.purge import PurgePreview, preview_purge, purge, undo_purge
 from app.admin.record import ActResult
-from app.admin.roles import Actor, Role, authorise, role_of
+from app.admin.roles import Actor, Role, authorise, role_of, why_not
 from app.admin.warmup import WarmupPlan, cancel_job, plan_warmup, start_warmup
 
 __all__ = [
@@ -29,4 +29,5 @@ __all__ = [
     "set_threshold",
     "start_warmup",
     "undo_purge",
+    "why_not",
 ]

@@ -21,7 +21,7 @@ def create_key(
     model_versions: Sequence[str] = ("*",),
 ) -> tuple[ActResult, KeyInfo | None]:
     """Make a key. Its secret is in the KeyInfo, this once; a repeated operation returns None in its place."""
-    authorise(ctx.actor, "key_create")
+    authorise(ctx.actor, "key_create", ctx.engine.capabilities)
     found = earlier(ctx, operation_id, kind="key_create")
     if found:
         return found, None
@@ -41,7 +41,7 @@ def create_key(
 
 def revoke_key(ctx: AdminContext, key_id: str, operation_id: str) -> ActResult:
     """Revoke a key: requests with it are refused from now on."""
-    authorise(ctx.actor, "key_revoke")
+    authorise(ctx.actor, "key_revoke", ctx.engine.capabilities)
     found = earlier(ctx, operation_id, kind="key_revoke")
     if found:
         return found

@@ -36,7 +36,7 @@ def as_json(policy: Policy) -> dict[str, Any]:
 
 def set_switch(ctx: AdminContext, namespace: str, switch: str, operation_id: str) -> ActResult:
     """Set what the namespace may serve: on, exact-only or off."""
-    authorise(ctx.actor, "switch")
+    authorise(ctx.actor, "switch", ctx.engine.capabilities)
     found = earlier(ctx, operation_id, kind="switch", namespace=namespace)
     if found:
         return found
@@ -60,7 +60,7 @@ def set_switch(ctx: AdminContext, namespace: str, switch: str, operation_id: str
 
 def set_threshold(ctx: AdminContext, namespace: str, threshold: float | None, operation_id: str, expected_version: int) -> ActResult:
     """Set the similarity from which a candidate may serve; None = the embedder's own. Fails when the policy is another by now."""
-    authorise(ctx.actor, "threshold")
+    authorise(ctx.actor, "threshold", ctx.engine.capabilities)
     found = earlier(ctx, operation_id, kind="threshold", namespace=namespace)
     if found:
         return found
@@ -71,7 +71,7 @@ def set_threshold(ctx: AdminContext, namespace: str, threshold: float | None, op
 
 def restore_policy(ctx: AdminContext, namespace: str, version: int, operation_id: str, expected_version: int) -> ActResult:
     """Set threshold, TTL, verify mode and holdout as they were in an earlier version. The switch, a lever of its own, stays."""
-    authorise(ctx.actor, "threshold")
+    authorise(ctx.actor, "threshold", ctx.engine.capabilities)
     found = earlier(ctx, operation_id, kind="threshold", namespace=namespace)
     if found:
         return found

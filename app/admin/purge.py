@@ -43,7 +43,7 @@ class PurgePreview:
 
 def preview_purge(ctx: AdminContext, namespace: str) -> PurgePreview:
     """Return what a purge of the namespace would hide, counted by the engine now."""
-    authorise(ctx.actor, "purge")
+    authorise(ctx.actor, "purge", ctx.engine.capabilities)
     preview = ctx.engine.preview(namespace)
     now = ctx.clock()
     claims = {
@@ -67,7 +67,7 @@ def preview_purge(ctx: AdminContext, namespace: str) -> PurgePreview:
 
 def purge(ctx: AdminContext, token: str, typed_name: str, operation_id: str) -> ActResult:
     """Hide every entry of the previewed namespace, verify it, and schedule its reclaiming after the undo window."""
-    authorise(ctx.actor, "purge")
+    authorise(ctx.actor, "purge", ctx.engine.capabilities)
     found = earlier(ctx, operation_id, kind="purge")
     if found:
         return found
@@ -129,7 +129,7 @@ def heal_reclaims(ctx: AdminContext) -> int:
 
 def undo_purge(ctx: AdminContext, purge_id: str, operation_id: str) -> ActResult:
     """Make a purge's entries visible again, if their reclaiming has not begun."""
-    authorise(ctx.actor, "undo")
+    authorise(ctx.actor, "undo", ctx.engine.capabilities)
     found = earlier(ctx, operation_id, kind="undo")
     if found:
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from app.adapters.base import Capabilities
 from app.errors import Refused
 
 
@@ -16,15 +17,16 @@ class Role(IntEnum):
     ADMIN = 3
 
 
+# Per act: the role it needs of who acts, and what it needs of the engine (a field of Capabilities; '' = nothing).
 NEEDS = {
-    "purge": Role.OPERATOR,
-    "undo": Role.OPERATOR,
-    "switch": Role.OPERATOR,
-    "threshold": Role.OPERATOR,
-    "warmup": Role.OPERATOR,
-    "cancel": Role.OPERATOR,
-    "key_create": Role.ADMIN,
-    "key_revoke": Role.ADMIN,
+    "purge": (Role.OPERATOR, "purge"),
+    "undo": (Role.OPERATOR, "undo"),
+    "switch": (Role.OPERATOR, "policy"),
+    "threshold": (Role.OPERATOR, "policy"),
+    "warmup": (Role.OPERATOR, "warm"),
+    "cancel": (Role.OPERATOR, ""),
+    "key_create": (Role.ADMIN, "keys"),
+    "key_revoke": (Role.ADMIN, "keys"),
 }
 
 
@@ -35,17 +37,23 @@ class Actor:
     name: str
     role: Role
 
-    @property
-    def may_operate(self) -> bool:
-        return self.role >= Role.OPERATOR
-
 
 def role_of(name: str) -> Role:
     return Role[name.upper()]
 
 
-def authorise(actor: Actor, act: str) -> None:
-    """Return when the actor may do this act. Raises Refused."""
-    needed = NEEDS[act]
-    if actor.role < needed:
-        raise Refused(f"{actor.name} is {actor.role.name.lower()}; {act} needs {needed.name.lower()}. Nothing was changed")
+def why_not(actor: Actor, act: str, able: Capabilities) -> str | None:
+    """Return why the actor may not do this act on an engine that can do `able`, None when he may."""
+    role, ability = NEEDS[act]
+    if actor.role < role:
+        return f"{actor.name} is {actor.role.name.lower()}; {act} needs {role.name.lower()}"
+    if ability and not getattr(able, ability):
+        return f"this engine is watched only: {act} is not among the acts it knows"
+    return None
+
+
+def authorise(actor: Actor, act: str, able: Capabilities) -> None:
+    """Return when the actor may do this act on this engine. Raises Refused."""
+    reason = why_not(actor, act, able)
+    if reason:
+        raise Refused(f"{reason}. Nothing was changed")

@@ -65,7 +65,7 @@ def plan_warmup(ctx: AdminContext, namespace: str, limit: int = 100, since_ms: i
 
     Whether an answer is there by now is the run's to see.
     """
-    authorise(ctx.actor, "warmup")
+    authorise(ctx.actor, "warmup", ctx.engine.capabilities)
     if not 1 <= limit <= MOST:
         raise Refused(f"a warm-up takes 1 to {MOST} requests, not {limit}")
     until = ctx.clock()
@@ -128,7 +128,7 @@ def _digest(items: tuple[WarmupItem, ...]) -> str:
 
 def start_warmup(ctx: AdminContext, plan_token: str, operation_id: str) -> ActResult:
     """Give the planned warm-up to the worker; the act stays pending until the job ends."""
-    authorise(ctx.actor, "warmup")
+    authorise(ctx.actor, "warmup", ctx.engine.capabilities)
     found = _started(ctx, operation_id)
     if found:
         return found
@@ -179,7 +179,7 @@ def cancel_job(ctx: AdminContext, job_id: str) -> bool:
 
     A reclaim is not cancelled here: `undo_purge` does that, with what belongs to it.
     """
-    authorise(ctx.actor, "cancel")
+    authorise(ctx.actor, "cancel", ctx.engine.capabilities)
     with ctx.ops.read() as conn:
         job = jobs.get(conn, job_id)
     if job is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from app.admin.actions import Actor, ActResult, AdminContext, role_of
+from app.admin.actions import Actor, ActResult, AdminContext, role_of, why_not
 from app.errors import AppError
 from app.ui import chrome, handles, tables
 from app.ui.text import literal
@@ -35,10 +35,12 @@ def _actor() -> Actor:
     return Actor(name, role_of(handles.config().console_role))
 
 
-def may_act() -> str | None:
-    """Return why the reader of this page may not act, None when he may. The act itself checks again."""
-    actor = _actor()
-    return None if actor.may_operate else f"{actor.name} is {actor.role.name.lower()}: acts need the operator's role"
+def may_act(act: str) -> str | None:
+    """Return why the reader of this page may not do this act, None when he may. The act itself checks again."""
+    try:
+        return why_not(_actor(), act, handles.engine().capabilities)
+    except AppError as error:
+        return str(error)
 
 
 def perform(slot: str, act: Callable[[AdminContext], ActResult]) -> bool:

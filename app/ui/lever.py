@@ -25,7 +25,7 @@ def draw(namespace: str | None) -> None:
         return
     read = attempt("Gateway", lambda: handles.engine().namespaces())
     row = next((one for one in read.value or [] if one.name == namespace), None)
-    why = acts.may_act()
+    why = acts.may_act("switch")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         shown = literal(words.name(namespace))
         if row is None:

@@ -29,7 +29,7 @@ _SWITCHES = {
 
 def switch(row: NamespaceInfo) -> None:
     """Draw the namespace's switch, the first lever: each setting is one tap away, and the one in force cannot be tapped."""
-    why = acts.may_act()
+    why = acts.may_act("switch")
     now = row.policy.switch.value
     st.markdown(f"**Switch first.** Now {_SWITCHES[now][1]}. No entry is lost by switching.")
     with st.container(horizontal=True, gap="small"):
@@ -54,7 +54,7 @@ def _set_switch(namespace: str, wanted: str, seen: str, version: int) -> None:
 
 def preview(namespace: str) -> None:
     """Draw the preview that was asked for, and the button that opens the confirmation."""
-    why = acts.may_act()
+    why = acts.may_act("purge")
     asked = st.button("Preview a purge", type="primary", icon=":material/visibility:", disabled=bool(why), help=why, key="preview_purge")
     kept: PurgePreview | None = st.session_state.get(_PREVIEW)
     if asked:
@@ -121,7 +121,7 @@ def recent(view: PurgeView) -> None:
         return
     st.markdown("**Recent purges**")
     tables.show(purge.recent_rows(view), alt="Recent purges, newest first", columns=acts.RECORD)
-    why = acts.may_act()
+    why = acts.may_act("undo")
     for row in _undoable(view.recent):
         label = f"Undo the purge of {words.name(row.act.namespace, 40)} at {words.clock(row.act.started_ms)}"
         st.button(

@@ -69,7 +69,7 @@ def _pairs(view: Thresholds, title: str, ids: Sequence[int]) -> None:
 def _apply(view: Thresholds, namespace: str, moved: float) -> None:
     if view.effective is None:
         return
-    why = acts.may_act()
+    why = acts.may_act("threshold")
     same = view.effective.value is not None and abs(moved - view.effective.value) < _STEP / 2
     st.button(
         f"Apply {moved:.3f}…",
@@ -125,7 +125,7 @@ def history(view: Thresholds, namespace: str) -> None:
     tables.show(thresholds.history_rows(view), alt="Versions of the policy, newest first", columns=acts.RECORD)
     current = view.effective.policy.version
     earlier = [row.version for row in view.history if row.version != current] + [0]
-    why = acts.may_act()
+    why = acts.may_act("threshold")
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         version = st.selectbox(
             "Restore version",

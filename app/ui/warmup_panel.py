@@ -21,7 +21,7 @@ _HOURS = {1: "the last hour", 6: "the last 6 hours", 24: "the last 24 hours", 16
 
 def plan(namespace: str) -> None:
     """Draw the plan's two choices, the plan, and the button that opens its confirmation."""
-    why = acts.may_act()
+    why = acts.may_act("warmup")
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         hours = st.selectbox("Misses of", list(_HOURS), index=2, format_func=lambda one: _HOURS[one], key="hours", width=200)
         limit = st.number_input("At most", min_value=1, max_value=1000, value=50, step=10, key="limit", width=140)
@@ -96,7 +96,7 @@ def recent(view: WarmupView) -> None:
 
 def cancel(view: WarmupView) -> None:
     """Draw a cancel for each running warm-up; outside of what refreshes by itself."""
-    why = acts.may_act()
+    why = acts.may_act("cancel")
     for job in view.running:
         st.button(
             f"Cancel the warm-up of {literal(words.name(job.namespace, 40))}",

@@ -11,7 +11,7 @@ from app.admin.actions import PurgePreview
 from app.views import words
 from app.views.audit import STATES, record_link, told
 from app.views.dial import Dial
-from app.views.parts import Failure, attempt
+from app.views.parts import Failure, Part, attempt
 from storage import actions, jobs
 from storage.actions import Act
 from storage.store import Store
@@ -51,7 +51,7 @@ def load(engine: Callable[[], EngineAdapter], ops: Callable[[], Store], *, now_m
     recent = attempt(ACTS, lambda: _recent(ops(), now_ms), hides="recent purges and their undo")
     failures = tuple(part.failure for part in (known, recent) if part.failure)
     namespaces = known.value or ()
-    sentence, bad = _sentence(known.value, recent.value or ())
+    sentence, bad = _sentence(known, recent.value or ())
     return PurgeView(sentence, bad, namespaces, recent.value or (), failures)
 
 
@@ -74,9 +74,10 @@ def _one(act: Act, job: jobs.Job | None, now_ms: int) -> RecentPurge:
     return RecentPurge(act, left, reclaim)
 
 
-def _sentence(namespaces: tuple[NamespaceInfo, ...] | None, recent: tuple[RecentPurge, ...]) -> tuple[str, bool]:
+def _sentence(known: Part[tuple[NamespaceInfo, ...]], recent: tuple[RecentPurge, ...]) -> tuple[str, bool]:
+    namespaces = known.value
     if namespaces is None:
-        return "Neither a gateway nor the cache store answers: nothing can be purged from here", True
+        return f"Nothing can be purged from here: {known.failure.message if known.failure else 'the engine did not answer'}", True
     if not namespaces:
         return "The cache knows no namespace yet: there is nothing to purge", False
     off = [row.name for row in namespaces if row.policy.switch != "on"]

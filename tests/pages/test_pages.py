@@ -82,7 +82,7 @@ def test_viewer_sees_why_he_may_not_act(environ: dict[str, str], monkeypatch: py
     test = _run("purge", namespace="faq")
     button = test.button(key="preview_purge")
     assert button.disabled
-    assert "is viewer: acts need the operator's role" in button.help
+    assert "is viewer; purge needs operator" in button.help
     assert all(test.button(key=f"switch_{switch}").disabled for switch in ("on", "exact-only", "off"))
 
 

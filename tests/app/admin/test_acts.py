@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from app.adapters.base import WarmRequest
+from app.adapters.base import Capabilities, WarmRequest
+from app.adapters.native import NativeAdapter
+from app.adapters.store import SharedStore
 from app.admin import actions as admin_acts
 from app.admin.actions import ActResult, AdminContext, Role
 from app.errors import EngineRefused, EngineUnavailable, Refused
 from app.wiring import Wiring
 from engine.records import GATEWAY, GatewayInfo, gateway_json
 from engine.tiers import open_store
+from engine.types import Policy
 from storage import actions, jobs, policies
 from tests.app import support
 
@@ -182,6 +186,28 @@ def test_gateway_that_does_not_confirm_makes_the_purge_fail_by_name(wired: Wirin
         job = jobs.of_act(conn, result.act_id)
     assert job is not None  # what is hidden is deleted some day all the same
     assert job.state == "queued"
+
+
+class _Watched(NativeAdapter):
+    """An engine that can be looked at and nothing else."""
+
+    capabilities = Capabilities()
+
+
+def test_what_the_engine_cannot_do_is_refused_inside_the_acts(wired: Wiring, ctx: AdminContext) -> None:
+    config = wired.config
+    store = SharedStore(config.shared_cache_url, clock=wired.clock, defaults=Policy())
+    with contextlib.closing(_Watched(config.control_url, config.control_token(), store=store)) as engine:
+        watching = dataclasses.replace(ctx, engine=engine)
+        for act in (
+            lambda: admin_acts.preview_purge(watching, "faq"),
+            lambda: admin_acts.set_switch(watching, "faq", "off", support.operation()),
+            lambda: admin_acts.plan_warmup(watching, "faq"),
+            lambda: admin_acts.create_key(watching, "acme", support.operation()),
+        ):
+            with pytest.raises(Refused, match=r"watched only.*Nothing was changed"):
+                act()
+    assert _history(ctx) == []
 
 
 def test_roles_are_checked_inside_the_acts(wired: Wiring) -> None:
