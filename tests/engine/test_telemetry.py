@@ -155,6 +155,22 @@ async def test_without_leave_to_record_no_prompt_leaves(tmp_path: Path) -> None:
     assert semconv.PROMPT_HASH in everything
 
 
+async def test_the_prompt_of_a_no_store_request_is_on_no_span(tmp_path: Path) -> None:
+    exporter = InMemorySpanExporter()
+    telemetry = Telemetry(GatewaySettings(settings(tmp_path)), exporter=exporter, instance_id="gw")
+    async with rig(tmp_path) as it:
+        await it.keep(await it.ask("How do I reset my password?"))
+        for text in ("How do I reset my passwords?", "How do I reset my secret pass phrase?"):
+            telemetry.record(await it.ask(text, no_store=True), parent_context="", duration_ms=1.0)
+    await telemetry.close()
+    spans = [dict(span.attributes or {}) for span in exporter.get_finished_spans()]
+    assert [span[semconv.OUTCOME] for span in spans] == ["semantic_hit", "miss"]
+    assert semconv.CANDIDATE_ID in spans[0]
+    assert "password" not in repr(spans)
+    assert "phrase" not in repr(spans)
+    assert all(semconv.PROMPT_HASH in span for span in spans)
+
+
 async def test_the_callers_trace_goes_on_and_the_upstream_sees_our_span(tmp_path: Path) -> None:
     exporter = InMemorySpanExporter()
     telemetry = Telemetry(config(), exporter=exporter)
