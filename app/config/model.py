@@ -12,6 +12,7 @@ from app.config.addresses import is_loopback, reachable_url, split_bind, web_url
 from app.errors import ConfigError
 from app.secretfiles import make_folder, read_or_make_secret
 from collectors.settings import CollectorSettings, ScrapeTarget
+from engine.eviction import DEFAULT, POLICIES
 from engine.settings import EngineSettings, GatewaySettings, Price
 from storage.settings import StorageSettings
 
@@ -141,6 +142,7 @@ class Config(BaseSettings):
         default=0.1, ge=0, lt=1, description="Spread of lifetimes, so that entries do not expire together; 0…1."
     )
     memory_bytes: int = Field(default=256 * 1024 * 1024, ge=0, description="Most bytes the gateway's memory tier holds.")
+    eviction: str = Field(default=DEFAULT, pattern=f"^({'|'.join(POLICIES)})$", description="Which entry leaves a full memory tier.")
     memory_ttl_s: float = Field(
         default=30.0,
         ge=0,
@@ -308,6 +310,7 @@ class Config(BaseSettings):
             cache_url=self.shared_cache_url,
             secret=self.installation_secret(),
             memory_bytes=self.memory_bytes,
+            eviction=self.eviction,
             memory_ttl_s=self.memory_ttl_s,
             ttl_s=self.ttl_s,
             ttl_jitter_ratio=self.ttl_jitter_ratio,

@@ -115,7 +115,7 @@ def _build(settings: GatewaySettings, gateway_id: str) -> GatewayState:
         vector = PartitionedVectorTier(
             store, embedder_id=embedder.id, dimension=embedder.dimension, clock=_now_ms, hnsw_above=engine.hnsw_above
         )
-    memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=_now_ms)
+    memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=_now_ms, eviction=engine.eviction)
     cache = Cache(
         settings=engine,
         store=store,
