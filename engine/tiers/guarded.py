@@ -12,7 +12,7 @@ from typing import TypeVar
 from engine.breaker import Breaker
 from engine.errors import TierUnavailable
 from engine.tiers.base import ControlDoc, StoreTier
-from engine.types import Entry, EntryHead, VectorRow
+from engine.types import Entry, EntryHead, LeaseState, VectorRow
 
 T = TypeVar("T")
 
@@ -50,10 +50,22 @@ class GuardedStore:
     async def control_token(self) -> int:
         return await self._read(self._store.control_token)
 
+    async def control_changed(self, timeout_s: float) -> None:
+        await self._store.control_changed(timeout_s)
+
+    async def lease(self, key: str, owner: str, ttl_ms: int) -> LeaseState:
+        return await self._write(lambda: self._store.lease(key, owner, ttl_ms))
+
+    async def lease_end(self, key: str, owner: str, state: LeaseState, ttl_ms: int) -> None:
+        await self._write(lambda: self._store.lease_end(key, owner, state, ttl_ms))
+
     # What operators and the gateway's own account ask
 
     async def control_all(self, prefix: str = "") -> list[ControlDoc]:
         return await self._store.control_all(prefix)
+
+    async def control_get(self, key: str) -> ControlDoc | None:
+        return await self._store.control_get(key)
 
     async def delete(self, keys: Iterable[str]) -> int:
         return await self._store.delete(keys)
