@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import secrets
 import time
@@ -11,19 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.admission import refused, unstorable
+from engine.breaker import Breaker
 from engine.control import Control
 from engine.copies import Copies
 from engine.embedders.base import Embedder
 from engine.errors import TierUnavailable
+from engine.generations import WriteGenerations
 from engine.keys import Canonical, canonicalise
-from engine.purges import new_generation
-from engine.records import GENERATIONS, generations_json
 from engine.semantic import Semantic, simhash_of, why_missed
 from engine.settings import EngineSettings
 from engine.singleflight import SingleFlight
 from engine.tiers import wall_clock_ms
 from engine.tiers.base import StoreTier, Tier, VectorTier
-from engine.types import TOO_MANY_NAMESPACES, Candidate, Entry, Generations, Namespace, Outcome, Policy, Purpose, Step, Switch, Usage
+from engine.types import TOO_MANY_NAMESPACES, Candidate, Entry, Namespace, Outcome, Policy, Purpose, Step, Switch, Usage
 from engine.verify import parse
 from engine.view import ControlView, Faults
 
@@ -120,6 +119,7 @@ class Cache:
         vector: VectorTier | None = None,
         embedder: Embedder | None = None,
         faults: Faults,
+        embedder_breaker: Breaker | None = None,
         clock: Callable[[], int] = wall_clock_ms,
         monotonic: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -143,7 +143,7 @@ class Cache:
         )
         self.control = Control(store, clock=clock, defaults=defaults, changed=self.view.refresh)
         self.flights = SingleFlight()
-        self._beginning = asyncio.Lock()
+        self._writes = WriteGenerations(store, self.view, clock=clock, max_namespaces=settings.max_namespaces)
         self._semantic = Semantic(
             store=store,
             memory=self._memory,
@@ -153,6 +153,7 @@ class Cache:
             candidates=settings.candidates,
             timeout_s=settings.embedder_timeout_s,
             faults=faults,
+            breaker=embedder_breaker or Breaker(),
         )
 
     async def start(self) -> None:
@@ -215,7 +216,7 @@ class Cache:
         if not current:
             lookup.reason = "control_stale"
             return
-        if self._is_one_too_many(request.namespace):
+        if self._writes.is_one_too_many(request.namespace):
             lookup.outcome, lookup.reason = Outcome.BYPASS, TOO_MANY_NAMESPACES
             return
         if policy.switch is Switch.OFF:
@@ -226,14 +227,13 @@ class Cache:
             lookup.reason = "request"
         elif await self._exact(lookup):
             return
+        if lookup.reason == "tier_fault":
+            # It has waited for the store once. Whatever else it asked of it, it would wait again.
+            lookup.semantic_skipped, lookup.storable = "tier_fault", False
+            return
         await self._similar(lookup, canonical)
         if lookup.outcome is Outcome.MISS and not lookup.reason:
             lookup.reason = why_missed(lookup.semantic_skipped, lookup.candidate)
-
-    def _is_one_too_many(self, namespace: str) -> bool:
-        """Return whether this namespace, a text from a request's header, may not get a record any more."""
-        spaces = self.view.spaces
-        return len(spaces) >= self._settings.max_namespaces and namespace not in spaces
 
     def _visible(self, lookup: Lookup, entry: Entry) -> bool:
         return entry.generation in lookup.space.generations.live and entry.expires_ms > self._clock()
@@ -342,9 +342,9 @@ class Cache:
     async def _keep(self, lookup: Lookup, body: bytes, usage: Usage, upstream_ms: float) -> str:
         """Return '' when the entry is in the store, else why it is not."""
         try:
-            generation = await self._generation(lookup)
+            generation = await self._writes.of(lookup.space)
             if not generation:
-                return TOO_MANY_NAMESPACES if self._is_one_too_many(lookup.request.namespace) else "purged_meanwhile"
+                return TOO_MANY_NAMESPACES if self._writes.is_one_too_many(lookup.request.namespace) else "purged_meanwhile"
             entry = self._entry(lookup, generation, body, usage, upstream_ms)
             await self._store.put(entry)
         except TierUnavailable:
@@ -376,24 +376,3 @@ class Cache:
             usage=usage,
             upstream_ms=upstream_ms,
         )
-
-    async def _generation(self, lookup: Lookup) -> str:
-        """Return the generation to store under, '' when a purge came between. Raises TierUnavailable.
-
-        The one taken when the lookup began: a purge since then hides the answer. Where there was no record then, one made since
-        by a store is as good, but not one that a purge has touched: the upstream was asked before that purge.
-        """
-        namespace = lookup.request.namespace
-        write = lookup.space.generations.write
-        if write:
-            return write if write in self.view.space(namespace).generations.live else ""
-        # One at a time: each sees what the one before it began, so that this gateway never exceeds max_namespaces.
-        async with self._beginning:
-            first = self.view.unpurged(namespace)
-            if first or self.view.space(namespace).generations.write or self._is_one_too_many(namespace):
-                return first
-            token = new_generation(self._clock())
-            record = generations_json(Generations(token, frozenset({token})), first=True)
-            made = await self._store.control_put(f"{GENERATIONS}{namespace}", record, expected=0)
-            await self.view.refresh()
-        return token if made is not None else self.view.unpurged(namespace)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from engine import semconv
+from engine.breaker import Breaker, State
 from engine.types import TOO_MANY_NAMESPACES, Entry, Outcome, Purpose, RemovalCause
 
 OTHER_NAMESPACES = "(other)"
@@ -43,6 +45,18 @@ class Metrics:
         )
         self._stores = Counter(semconv.METRIC_STORES, "Answers that were stored, or why not.", ["result"], registry=registry)
         self._removals = Counter(semconv.METRIC_REMOVALS, "Entries that left a tier.", ["tier", "cause"], registry=registry)
+        self._breaker_state = Gauge(
+            semconv.METRIC_BREAKER_STATE, "0 closed, 1 half open, 2 open.", ["dependency", "operation"], registry=registry
+        )
+        self._breaker_changes = Counter(
+            semconv.METRIC_BREAKER_CHANGES, "Changes of breakers, by new state.", ["dependency", "operation", "state"], registry=registry
+        )
+        self._breaker_refused = Counter(
+            semconv.METRIC_BREAKER_REFUSED, "Calls that a breaker kept from being made.", ["dependency", "operation"], registry=registry
+        )
+        self._upstream_waits = Counter(
+            semconv.METRIC_UPSTREAM_WAITS, "Upstream calls held back while hits had stopped.", ["result"], registry=registry
+        )
         self._entries = Gauge(semconv.METRIC_ENTRIES, "Entries in the memory tier.", registry=registry)
         self._bytes = Gauge(semconv.METRIC_BYTES, "Bytes in the memory tier.", registry=registry)
         self._control_age = Gauge(semconv.METRIC_CONTROL_AGE, "Age of this gateway's view of policies and generations.", registry=registry)
@@ -50,6 +64,7 @@ class Metrics:
         # A label lookup costs several microseconds, a dictionary a tenth of one.
         self._lookup_children: dict[tuple[str, Outcome, Purpose], Counter] = {}
         self._seconds_children = {outcome: self._lookup_seconds.labels(outcome.value) for outcome in Outcome}
+        self._removal_children = {cause: self._removals.labels("memory", cause.value) for cause in RemovalCause}
         self._span_children = {result: self._spans.labels(result) for result in ("created", "exported", "failed", "dropped")}
 
     def lookup(self, namespace: str, outcome: Outcome, purpose: Purpose, *, reason: str, lookup_s: float) -> None:
@@ -81,10 +96,22 @@ class Metrics:
         """Count spans: created, exported, failed or dropped. Safe from any thread."""
         self._span_children[result].inc(count)
 
+    def breaker_changed(self, dependency: str, operation: str, state: State) -> None:
+        """Count a breaker's change; given to the breakers as their callback."""
+        self._breaker_changes.labels(dependency, operation, state.value).inc()
+
+    def breaker_denied(self, dependency: str, operation: str) -> None:
+        """Count a call that a breaker refused; given to the breakers as their callback."""
+        self._breaker_refused.labels(dependency, operation).inc()
+
+    def upstream_waited(self, in_time: bool) -> None:
+        """Count an upstream call that was held back: until it got its place, or until it had waited long enough."""
+        self._upstream_waits.labels("went" if in_time else "overdue").inc()
+
     def memory_removal(self, entry: Entry, cause: RemovalCause) -> None:
         """Count an entry that left the memory tier; given to the tier as its callback."""
         del entry
-        self._removals.labels("memory", cause.value).inc()
+        self._removal_children[cause].inc()
 
     def counters(self) -> dict[str, float]:
         """Return every counter's value by name and labels, as the exposition shows them."""
@@ -101,3 +128,12 @@ class Metrics:
         self._entries.set_function(entries)
         self._bytes.set_function(size_bytes)
         self._control_age.set_function(control_age_s)
+
+    def watch_breakers(self, breakers: Mapping[tuple[str, str], Breaker]) -> None:
+        """Read the breakers' states at each scrape."""
+        for labels, breaker in breakers.items():
+            self._breaker_state.labels(*labels).set_function(partial(_level, breaker))
+
+
+def _level(breaker: Breaker) -> float:
+    return float((State.CLOSED, State.HALF_OPEN, State.OPEN).index(breaker.state))

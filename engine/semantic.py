@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.breaker import Breaker
 from engine.embedders.base import Embedder
 from engine.embedders.simhash import simhash
 from engine.errors import EmbedderMismatch, EmbedderUnavailable, TierUnavailable
@@ -20,6 +21,9 @@ Faults = Callable[[str, str], None]
 Visible = Callable[[Entry], bool]
 Timed = Callable[[str], None]
 """Called with a step's name when the step ends."""
+
+
+_REFUSED = EmbedderUnavailable("the embedder failed a moment ago; it is asked again soon")
 
 
 @dataclass(slots=True)
@@ -49,6 +53,7 @@ class Semantic:
         candidates: int,
         timeout_s: float,
         faults: Faults,
+        breaker: Breaker,
     ) -> None:
         self._store = store
         self._memory = memory
@@ -58,6 +63,7 @@ class Semantic:
         self._candidates = candidates
         self._timeout_s = timeout_s
         self._faults = faults
+        self._breaker = breaker
 
     def skip(self, prompt: str) -> str:
         """Return why this prompt is looked up exactly only, '' = nothing speaks against it."""
@@ -91,11 +97,16 @@ class Semantic:
         return found
 
     async def _embed(self, embedder: Embedder, prompt: str) -> NDArray[np.float32] | None:
-        try:
+        async def ask() -> NDArray[np.float32]:
             async with asyncio.timeout(self._timeout_s):
-                vectors = await embedder.embed([prompt])
-        except (EmbedderUnavailable, EmbedderMismatch, TimeoutError):
-            self._faults("embedder", "embed")
+                return await embedder.embed([prompt])
+
+        failures = (EmbedderUnavailable, EmbedderMismatch, TimeoutError)
+        try:
+            vectors = await self._breaker.call(ask, refusal=_REFUSED, failures=failures, slow_s=self._timeout_s)
+        except failures as error:
+            if error is not _REFUSED:
+                self._faults("embedder", "embed")
             return None
         if vectors.shape != (1, embedder.dimension) or not np.isfinite(vectors).all():
             self._faults("embedder", "shape")

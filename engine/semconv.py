@@ -81,6 +81,10 @@ METRIC_LOOKUP_SECONDS = "cachescope_lookup_seconds"  # histogram {outcome}
 METRIC_UPSTREAM_SECONDS = "cachescope_upstream_seconds"  # histogram
 METRIC_STORES = "cachescope_stores"  # counter {result}
 METRIC_REMOVALS = "cachescope_removals"  # counter {tier, cause}
+METRIC_BREAKER_STATE = "cachescope_breaker_state"  # gauge {dependency, operation}: 0 closed, 1 half open, 2 open
+METRIC_BREAKER_CHANGES = "cachescope_breaker_changes"  # counter {dependency, operation, state}
+METRIC_BREAKER_REFUSED = "cachescope_breaker_refused"  # counter {dependency, operation}: calls not made
+METRIC_UPSTREAM_WAITS = "cachescope_upstream_waits"  # counter {result=went|overdue}: calls held back while hits had stopped
 METRIC_ENTRIES = "cachescope_memory_entries"  # gauge
 METRIC_BYTES = "cachescope_memory_bytes"  # gauge
 METRIC_CONTROL_AGE = "cachescope_control_age_seconds"  # gauge: age of this gateway's view of policies and generations

@@ -22,6 +22,7 @@ class EngineSettings:
     cache_url: str  # sqlite:///… or redis://…
     secret: bytes
     memory_bytes: int = 256 * 1024 * 1024
+    eviction: str = "s3-fifo"  # one of engine.eviction.POLICIES
     memory_ttl_s: float = 30.0  # a copy in memory older than this is asked of the store again
     ttl_s: float = 86_400.0
     ttl_jitter_ratio: float = 0.1  # expiry is spread over ttl * U(1 - r, 1 + r)

@@ -57,6 +57,16 @@ class RemovalCause(StrEnum):
     SIZE = "size"
 
 
+class LeaseState(StrEnum):
+    """What became of asking for a lease, and what an ended one says to those who come late."""
+
+    MINE = "mine"
+    HELD = "held"  # by another
+    DONE = "done"  # ended: what it was for is in the store
+    VOID = "void"  # ended: nothing came of it, each asks for itself
+    FREE = "free"  # given up
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What a namespace serves. `version` grows by one with each change, and stands on every lookup's span.

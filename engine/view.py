@@ -152,8 +152,8 @@ class ControlView:
 
     async def _follow(self) -> None:
         while not self._closing:
-            await asyncio.sleep(self._poll_s)
             try:
+                await self._store.control_changed(self._poll_s)
                 await self.poll()
             except Exception:  # noqa: BLE001 - the loop that decides whether anything may be served must outlive whatever fails in it
                 self._faults("control", "follow")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.servers import RedisServer, running_redis
+from tests.support.servers import RedisCluster, RedisServer, running_cluster, running_redis
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 _MAY_SKIP = pytest.StashKey[bool]()
@@ -68,6 +68,19 @@ def redis_server(_redis_session: RedisServer) -> RedisServer:
     client.flushall()
     client.close()
     return _redis_session
+
+
+@pytest.fixture(scope="session")
+def _cluster_session() -> Iterator[RedisCluster]:
+    with running_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def redis_cluster(_cluster_session: RedisCluster) -> RedisCluster:
+    """A real cluster of three masters, shared by the session, emptied for each test."""
+    _cluster_session.empty()
+    return _cluster_session
 
 
 @pytest.fixture

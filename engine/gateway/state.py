@@ -9,6 +9,7 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
+from engine.breaker import Breakers
 from engine.cache import Cache
 from engine.embedders.base import Embedder
 from engine.errors import EngineError
@@ -34,6 +35,7 @@ class GatewayState:
         cache: Cache,
         telemetry: Telemetry,
         upstream: Upstream,
+        breakers: Breakers,
         embedder: Embedder | None,
         embedder_reason: str,
     ) -> None:
@@ -43,6 +45,7 @@ class GatewayState:
         self.cache = cache
         self.telemetry = telemetry
         self.upstream = upstream
+        self.breakers = breakers
         self.embedder = embedder
         self.embedder_reason = embedder_reason
         self.started_ms = time.time_ns() // 1_000_000
@@ -128,6 +131,10 @@ class GatewayState:
                 "reason": self.embedder_reason,
             },
             "upstream": {"configured": self.upstream.configured, "host": self.upstream.host},
+            "breakers": [
+                {"dependency": dependency, "operation": operation, "state": held.state, "opened": held.opened, "refused": held.refused}
+                for (dependency, operation), held in self.breakers.named().items()
+            ],
             "keys": len(self.cache.view.keys),
             "counters": self.telemetry.metrics.counters(),
             "prompts_recorded": engine.record_prompts,

@@ -9,6 +9,7 @@ from http.cookiejar import DefaultCookiePolicy
 
 import httpx
 
+from engine.breaker import Breaker
 from engine.errors import UpstreamUnavailable
 from engine.gateway.errors import GatewayError, RawHeaders
 from engine.settings import GatewaySettings
@@ -79,7 +80,8 @@ def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[by
 class Upstream:
     """Sends requests to the configured upstream. Raises UpstreamUnavailable (502, 504) when it does not answer."""
 
-    def __init__(self, settings: GatewaySettings) -> None:
+    def __init__(self, settings: GatewaySettings, breaker: Breaker) -> None:
+        self._breaker = breaker
         base = settings.upstream_url.strip().rstrip("/")
         self.base = base.removesuffix("/v1")
         self.host = httpx.URL(self.base).host if self.base else ""
@@ -115,7 +117,7 @@ class Upstream:
         """Open a response whose body is still to be read. Errors of the transport, also while reading, are UpstreamUnavailable."""
         try:
             request = self._client.build_request(method, url, headers=headers, content=content)
-            response = await self._client.send(request, stream=True)
+            response = await self._send(request)
             try:
                 yield response
             finally:
@@ -126,6 +128,21 @@ class Upstream:
             raise UpstreamUnavailable(f"the upstream did not answer within {self.timeout_s:g} s", status=504) from error
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             raise UpstreamUnavailable(f"the upstream failed: {type(error).__name__}", status=502) from error
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        # The breaker is told how it went and never asked: what the upstream would have answered is never refused.
+        judged = self._breaker.judges()
+        told = self._breaker.dropped
+        try:
+            response = await self._client.send(request, stream=True)
+            told = self._breaker.succeeded if response.status_code < 500 else self._breaker.failed
+        except httpx.HTTPError:
+            told = self._breaker.failed
+            raise
+        finally:
+            if judged:
+                told()
+        return response
 
     async def call(self, method: str, url: httpx.URL, headers: RawHeaders, content: bytes) -> tuple[httpx.Response, bytes]:
         """Return a response and its complete body, within the timeout as a whole: a trickle of bytes does not extend it."""

@@ -18,7 +18,9 @@ def wall_clock_ms() -> int:
 
 
 def open_store(url: str, *, timeout_s: float, clock: Clock = wall_clock_ms) -> StoreTier:
-    """Return the shared store that the URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`, `redis://`, `rediss://`, `unix://`.
+    """Return the shared store that the URL names.
+
+    `sqlite:///relative.db`, `sqlite:////absolute.db`, `redis://`, `rediss://`, `unix://`, `redis+cluster://`, `rediss+cluster://`.
 
     A SQLite file is opened (and made) here; Redis is first spoken to by the first call, so that a gateway starts without it.
     Raises InvalidSetting, StoreCorrupt, and TierUnavailable when another process keeps the file locked.
@@ -35,5 +37,9 @@ def open_store(url: str, *, timeout_s: float, clock: Clock = wall_clock_ms) -> S
         from engine.tiers.redis import RedisTier  # noqa: PLC0415  importing redis costs a tenth of a second
 
         return RedisTier(url, timeout_s=timeout_s, clock=clock)
+    if separator and scheme in {"redis+cluster", "rediss+cluster"}:
+        from engine.tiers.redis_cluster import RedisClusterTier  # noqa: PLC0415
+
+        return RedisClusterTier(url, timeout_s=timeout_s, clock=clock)
     # Only the scheme is shown: a URL may hold a password.
     raise InvalidSetting(f"the cache URL has scheme {scheme[:20]!r}; expected sqlite:///file or redis://host:port/db")

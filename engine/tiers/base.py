@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.types import Entry, EntryHead, VectorRow
+from engine.types import Entry, EntryHead, LeaseState, VectorRow
 
 
 class Tier(Protocol):
@@ -73,10 +73,25 @@ class StoreTier(Tier, Protocol):
     async def control_all(self, prefix: str = "") -> list[ControlDoc]:
         """Return every control record whose key starts with this exact prefix."""
 
+    async def control_get(self, key: str) -> ControlDoc | None:
+        """Return the control record of exactly this key."""
+
+    async def control_changed(self, timeout_s: float) -> None:
+        """Return when a control record may have changed, and after timeout_s at the latest. Raises nothing.
+
+        A store that is told of changes returns early; the caller asks for the token behind it in any case.
+        """
+
     async def control_put(self, key: str, value: str, *, expected: int | None = None) -> ControlDoc | None:
         """Write a control record. With `expected` (0 = must not exist), do it only if that is its version; else return None."""
 
     async def control_delete(self, key: str) -> bool: ...
+
+    async def lease(self, key: str, owner: str, ttl_ms: int) -> LeaseState:
+        """Take this lease for ttl_ms, or renew it if it is the owner's: then MINE. Else say what it is: HELD, DONE or VOID."""
+
+    async def lease_end(self, key: str, owner: str, state: LeaseState, ttl_ms: int) -> None:
+        """End the owner's lease: remove it (FREE), or leave DONE or VOID in its place for ttl_ms. Another's lease stays."""
 
     async def ping(self) -> None:
         """Return when the store answers; raise `TierUnavailable` when it does not."""

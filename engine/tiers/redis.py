@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
@@ -20,16 +21,17 @@ from typing import Any, TypeVar, cast
 import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ClusterDownError, RedisClusterException, RedisError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from engine.errors import InvalidSetting, TierUnavailable
 from engine.tiers import redis_scripts as scripts
 from engine.tiers.base import ControlDoc
 from engine.tiers.codec import decode, decode_head, decode_vector, encode_head, to_bytes, to_text
+from engine.tiers.redis_push import Announcements, listening_pool
 from engine.tiers.sequence import token_start, token_step
-from engine.types import Entry, EntryHead, VectorRow
+from engine.types import Entry, EntryHead, LeaseState, VectorRow
 
 T = TypeVar("T")
 
@@ -39,10 +41,10 @@ _CONNECTIONS = 64
 # A script holds the server up: 500 entries take about a millisecond.
 _BATCH = 500
 # PEXPIRE refuses more than 2^63 - now; a hundred years are as good as for ever.
-_LONGEST_TTL_MS = 100 * 366 * 86_400_000
+LONGEST_TTL_MS = 100 * 366 * 86_400_000
 
-_CONTROL = f"{scripts.PREFIX}control"
-_NAMES = f"{scripts.PREFIX}names"
+_CONTROL = scripts.CONTROL
+NAMES = f"{scripts.PREFIX}names"
 _SEQ = f"{scripts.PREFIX}seq"
 
 
@@ -59,10 +61,19 @@ class RedisTier:
     def __init__(self, url: str, *, timeout_s: float, clock: Callable[[], int]) -> None:
         self.undecodable = 0
         self.faults: Counter[str] = Counter()
+        self._url = url
         self._timeout_s = timeout_s
         self._clock = clock
         self._down = False
+        self._rng = random.Random()  # noqa: S311 - jitter, no secrets
         self._probe: asyncio.Task[None] | None = None
+        self._redis = self._connect(url)
+        self._announcements = Announcements(self._listener)
+        self._register()
+
+    def _connect(self, url: str) -> Any:
+        """Return the client. Raises InvalidSetting."""
+        timeout_s = self._timeout_s
         try:
             pool = redis.asyncio.BlockingConnectionPool.from_url(
                 url,
@@ -75,7 +86,9 @@ class RedisTier:
             )
         except ValueError:
             raise InvalidSetting("the cache URL is no Redis URL; expected redis://host:port/db") from None
-        self._redis = redis.asyncio.Redis.from_pool(pool)
+        return redis.asyncio.Redis.from_pool(pool)
+
+    def _register(self) -> None:
         self._put = self._redis.register_script(scripts.PUT)
         self._delete = self._redis.register_script(scripts.DELETE)
         self._since = self._redis.register_script(scripts.SINCE)
@@ -83,9 +96,11 @@ class RedisTier:
         self._control_put = self._redis.register_script(scripts.CONTROL_PUT)
         self._control_delete = self._redis.register_script(scripts.CONTROL_DELETE)
         self._control_token = self._redis.register_script(scripts.CONTROL_EPOCH)
+        self._lease = self._redis.register_script(scripts.LEASE)
+        self._lease_end = self._redis.register_script(scripts.LEASE_END)
 
     async def get(self, key: str) -> Entry | None:
-        head, vector, body = await self._call(lambda: cast("Awaitable[list[Any]]", self._redis.hmget(_entry(key), ["h", "v", "b"])))
+        head, vector, body = await self._call(lambda: cast("Awaitable[list[Any]]", self._redis.hmget(entry_key(key), ["h", "v", "b"])))
         if head is None:
             return None
         entry = decode(head, vector or b"", body or b"")
@@ -100,12 +115,12 @@ class RedisTier:
             await self.delete([entry.key])
             return
         namespace = to_bytes(entry.namespace)
-        keys: list[str | bytes] = [_entry(entry.key), _partition(entry.partition), _namespace(namespace), _NAMES, _SEQ]
+        keys: list[str | bytes] = [entry_key(entry.key), partition_key(entry.partition), namespace_key(namespace), NAMES, _SEQ]
         arguments: list[bytes | str | int] = [
             entry.key,
             entry.partition,
             namespace,
-            min(ttl_ms, _LONGEST_TTL_MS),
+            min(ttl_ms, LONGEST_TTL_MS),
             encode_head(entry),
             entry.vector,
             entry.body,
@@ -129,20 +144,28 @@ class RedisTier:
             deleted += sum(head is None or head.expires_ms > now for head in heads)
         return deleted
 
+    def _listener(self) -> Any:
+        """Return a connection's worth of client that may wait for messages without end."""
+        return redis.asyncio.Redis(connection_pool=listening_pool(self._url, self._timeout_s))
+
     async def close(self) -> None:
+        await self._announcements.close()
         if self._probe is not None:
             self._probe.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._probe
         with contextlib.suppress(RedisError, OSError):
-            await self._redis.aclose()
-            await self._redis.connection_pool.disconnect()
+            await self._disconnect()
+
+    async def _disconnect(self) -> None:
+        await self._redis.aclose()
+        await self._redis.connection_pool.disconnect()
 
     async def vectors_since(self, partition: str, cursor: int, limit: int) -> tuple[list[VectorRow], int]:
         now = self._clock()
         rows: list[VectorRow] = []
         while len(rows) < limit:
-            at, met, found = await self._members(_partition(partition), cursor, min(limit - len(rows), _BATCH), ("p", partition), "v")
+            at, met, found = await self._members(partition_key(partition), cursor, min(limit - len(rows), _BATCH), ("p", partition), "v")
             for head, vector in found:
                 row = decode_vector(head, vector)
                 if row is None:
@@ -152,11 +175,14 @@ class RedisTier:
             if met == 0:
                 break
             cursor = at
-        if not rows and cursor:
-            last = await self._call(lambda: self._redis.get(_SEQ))
-            if int(last or 0) < cursor:
-                return [], 0  # a sequence behind the cursor is another store's: the reader starts anew
+        if not rows and cursor and await self._last_seq(partition) < cursor:
+            return [], 0  # a sequence behind the cursor is another store's: the reader starts anew
         return rows, cursor
+
+    async def _last_seq(self, partition: str) -> int:
+        """Return the last sequence number that the vectors of this partition, or of the whole store, have got."""
+        del partition
+        return int(await self._call(lambda: self._redis.get(_SEQ)) or 0)
 
     async def scan(self, namespace: str, cursor: str, limit: int, *, expired: bool = False) -> tuple[list[EntryHead], str]:
         del expired  # the server removes them
@@ -165,7 +191,7 @@ class RedisTier:
         heads: list[EntryHead] = []
         at = int(cursor or 0)
         while len(heads) < limit:
-            at, met, found = await self._members(_namespace(name), at, min(limit - len(heads), _BATCH), ("n", name), "")
+            at, met, found = await self._members(namespace_key(name), at, min(limit - len(heads), _BATCH), ("n", name), "")
             if met == 0:
                 return heads, ""
             for data, _ in found:
@@ -177,7 +203,7 @@ class RedisTier:
         return heads, str(at)
 
     async def namespaces(self) -> list[str]:
-        found: list[bytes] = await self._call(lambda: self._namespaces(keys=[_NAMES, _CONTROL]))
+        found: list[bytes] = await self._call(lambda: self._namespaces(keys=[NAMES, _CONTROL]))
         return sorted({to_text(name) for name in found})
 
     async def control_token(self) -> int:
@@ -195,6 +221,23 @@ class RedisTier:
             version, _, value = fields[field].partition(b":")
             docs.append(ControlDoc(to_text(field[2:]), to_text(value), int(version)))
         return docs
+
+    async def control_get(self, key: str) -> ControlDoc | None:
+        found = await self._call(lambda: cast("Awaitable[bytes | None]", self._redis.hget(_CONTROL, b"r:" + to_bytes(key))))
+        if found is None:
+            return None
+        version, _, value = found.partition(b":")
+        return ControlDoc(key, to_text(value), int(version))
+
+    async def control_changed(self, timeout_s: float) -> None:
+        await self._announcements.wait(timeout_s)
+
+    async def lease(self, key: str, owner: str, ttl_ms: int) -> LeaseState:
+        state: bytes = await self._call(lambda: self._lease(keys=[_lease_key(key)], args=[owner, ttl_ms]))
+        return LeaseState(to_text(state))
+
+    async def lease_end(self, key: str, owner: str, state: LeaseState, ttl_ms: int) -> None:
+        await self._call(lambda: self._lease_end(keys=[_lease_key(key)], args=[owner, state.value, ttl_ms]))
 
     async def control_put(self, key: str, value: str, *, expected: int | None = None) -> ControlDoc | None:
         kind, _, namespace = key.partition(":")
@@ -239,7 +282,7 @@ class RedisTier:
                         raise
                     await self._drop_idle()
                     return await run()
-        except (RedisConnectionError, RedisTimeoutError, OSError, TimeoutError) as error:
+        except (RedisConnectionError, RedisTimeoutError, RedisClusterException, ClusterDownError, OSError, TimeoutError) as error:
             # TimeoutError is an OSError since Python 3.11; both are named for the reader.
             self.faults["unreachable"] += 1
             self._went_down()
@@ -262,22 +305,27 @@ class RedisTier:
         pause_s = _FIRST_PAUSE_S
         await self._drop_idle()  # whatever ended one connection has most likely ended the others
         while self._down:
-            await asyncio.sleep(pause_s)
+            # Jittered: gateways on one server must not ask it all at the same moment.
+            await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             with contextlib.suppress(TierUnavailable):
                 await self.ping()
 
 
-def _entry(key: str) -> str:
+def entry_key(key: str) -> str:
     return f"{scripts.PREFIX}e:{key}"
 
 
-def _partition(partition: str) -> bytes:
+def partition_key(partition: str) -> bytes:
     return f"{scripts.PREFIX}p:{partition}".encode()
 
 
-def _namespace(name: bytes) -> bytes:
+def namespace_key(name: bytes) -> bytes:
     return f"{scripts.PREFIX}n:".encode() + name
+
+
+def _lease_key(key: str) -> bytes:
+    return f"{scripts.PREFIX}l:".encode() + to_bytes(key)
 
 
 def _step(key: str) -> int:

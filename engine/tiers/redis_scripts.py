@@ -6,19 +6,23 @@ Layout, all under `cs1:`
   n:<namespace>  ZSET  key -> seq
   names          SET   namespaces that held entries
   seq            the last seq used
+  l:<lease>      held:<owner>, done or void; expires in seconds
   control        HASH  r:<record> -> <version>:<value>, n:<namespace> -> 1 (had a record), t -> token
 
 An index expires with the last of its entries, so one that nobody visits any more vanishes by itself. In one that is used, each
 put looks at `_SAMPLE` random members and removes those whose entry is gone: at most about one in `_SAMPLE` members is dead.
 Scans and catching up remove the dead ones they meet. A member is dead, too, when its key was stored again elsewhere.
+  channel control     a message for each change of a record but a heartbeat
 
-On a cluster each of these keys would have a slot of its own, and these scripts would be split in the order entry, then indexes:
-an entry without its index is still found by its key, an index member without its entry is removed when met.
+On a cluster each of these keys has a slot of its own, no hash tag binds any two: an operation is split in the order entry, then
+indexes. An entry without its index is still found by its key, an index member without its entry is removed when met. Instead
+of `seq` each index counts for itself.
 """
 
 from __future__ import annotations
 
 PREFIX = "cs1:"
+CONTROL = f"{PREFIX}control"
 _SAMPLE = 5
 
 # KEYS: entry, partition index, namespace index, names, seq.
@@ -114,7 +118,10 @@ if ARGV[3] ~= '' and tonumber(ARGV[3]) ~= version then return 0 end
 redis.call('HSET', KEYS[1], field, string.format('%.0f', version + 1) .. ':' .. ARGV[2])
 if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], ARGV[6], '1') end
 redis.call('HSETNX', KEYS[1], 't', ARGV[5])
-if ARGV[4] ~= '0' then redis.call('HINCRBY', KEYS[1], 't', ARGV[4]) end
+if ARGV[4] ~= '0' then
+  redis.call('HINCRBY', KEYS[1], 't', ARGV[4])
+  redis.call('PUBLISH', KEYS[1], '')
+end
 return version + 1
 """
 
@@ -122,12 +129,68 @@ return version + 1
 CONTROL_DELETE = """
 local gone = redis.call('HDEL', KEYS[1], 'r:' .. ARGV[1])
 redis.call('HSETNX', KEYS[1], 't', ARGV[3])
-if gone == 1 and ARGV[2] ~= '0' then redis.call('HINCRBY', KEYS[1], 't', ARGV[2]) end
+if gone == 1 and ARGV[2] ~= '0' then
+  redis.call('HINCRBY', KEYS[1], 't', ARGV[2])
+  redis.call('PUBLISH', KEYS[1], '')
+end
 return gone
+"""
+
+# KEYS: lease. ARGV: owner, ttl_ms. Returns mine, held, done or void. A held lease is `held:<owner>`.
+LEASE = """
+local found = redis.call('GET', KEYS[1])
+if found and found ~= 'held:' .. ARGV[1] then return string.match(found, '^%a+') end
+redis.call('SET', KEYS[1], 'held:' .. ARGV[1], 'PX', ARGV[2])
+return 'mine'
+"""
+
+# KEYS: lease. ARGV: owner, state, ttl_ms.
+LEASE_END = """
+if redis.call('GET', KEYS[1]) ~= 'held:' .. ARGV[1] then return 0 end
+if ARGV[2] == 'free' then return redis.call('DEL', KEYS[1]) end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1
 """
 
 # KEYS: control. ARGV: token start.
 CONTROL_EPOCH = """
 redis.call('HSETNX', KEYS[1], 't', ARGV[1])
 return redis.call('HGET', KEYS[1], 't')
+"""
+
+# On a cluster. KEYS: entry. ARGV: ttl_ms, head, vector, body, partition, namespace, entry_id. Returns the old partition and namespace.
+CLUSTER_PUT = """
+local old = redis.call('HMGET', KEYS[1], 'p', 'n')
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'h', ARGV[2], 'v', ARGV[3], 'b', ARGV[4], 'p', ARGV[5], 'n', ARGV[6], 'i', ARGV[7])
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return old
+"""
+
+# KEYS: index. ARGV: key, ttl_ms, whether the member '' keeps the last sequence number.
+CLUSTER_INDEX = """
+local time = redis.call('TIME')
+local seq = time[1] * 2097152 + time[2] * 2
+local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+if last[2] and tonumber(last[2]) + 2 > seq then seq = tonumber(last[2]) + 2 end
+redis.call('ZADD', KEYS[1], string.format('%.0f', seq), ARGV[1])
+if ARGV[3] == '1' then redis.call('ZADD', KEYS[1], string.format('%.0f', seq - 1), '') end
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return 1
+"""
+
+# KEYS: index. ARGV: key, score, key, score, ... Removes those that still have this score: one stored anew has another.
+CLUSTER_DROP = """
+for at = 1, #ARGV, 2 do
+  if redis.call('ZSCORE', KEYS[1], ARGV[at]) == ARGV[at + 1] then redis.call('ZREM', KEYS[1], ARGV[at]) end
+end
+return 1
+"""
+
+# KEYS: entry. ARGV: entry_id, `*` = whatever it is. Returns the head when it was there and is removed.
+CLUSTER_DELETE = """
+local old = redis.call('HMGET', KEYS[1], 'i', 'h')
+if not old[1] or (ARGV[1] ~= '*' and ARGV[1] ~= old[1]) then return false end
+redis.call('UNLINK', KEYS[1])
+return old[2]
 """

@@ -22,7 +22,7 @@ from engine.tiers.base import ControlDoc
 from engine.tiers.codec import finite, to_bytes, to_text, whole
 from engine.tiers.sequence import token_step
 from engine.tiers.sqlite_file import connect, is_busy, is_damage
-from engine.types import Entry, EntryHead, Usage, VectorRow
+from engine.types import Entry, EntryHead, LeaseState, Usage, VectorRow
 
 T = TypeVar("T")
 
@@ -49,6 +49,7 @@ _PURGE_ROWS = 256
 # A store without puts drops them at control polls.
 _IDLE_PURGE_S = 10.0
 _DELETE_BATCH = 500
+_DROP_LEASES = "DELETE FROM leases WHERE until_ms <= ?"
 _DELETE = "DELETE FROM entries WHERE key = ? RETURNING expires_ms"
 _DELETE_ENTRY = "DELETE FROM entries WHERE key = ? AND entry_id = ? RETURNING expires_ms"
 
@@ -176,6 +177,13 @@ class SqliteTier:
         rows = await self._read(sql, (start, start + b"\xff"))
         return [ControlDoc(to_text(key), to_text(value), version) for key, value, version in rows]
 
+    async def control_get(self, key: str) -> ControlDoc | None:
+        rows = await self._read("SELECT value, version FROM control WHERE key = ?", (to_bytes(key),))
+        return ControlDoc(key, to_text(rows[0][0]), rows[0][1]) if rows else None
+
+    async def control_changed(self, timeout_s: float) -> None:
+        await asyncio.sleep(timeout_s)
+
     async def control_put(self, key: str, value: str, *, expected: int | None = None) -> ControlDoc | None:
         name = to_bytes(key)
 
@@ -201,6 +209,26 @@ class SqliteTier:
             return gone
 
         return await self._write(work, durable=not key.startswith("gateway:"))
+
+    async def lease(self, key: str, owner: str, ttl_ms: int) -> LeaseState:
+        name, now = to_bytes(key), self._clock()
+
+        def work(connection: sqlite3.Connection) -> LeaseState:
+            connection.execute(_DROP_LEASES, (now,))
+            found = connection.execute("SELECT owner, state FROM leases WHERE key = ?", (name,)).fetchone()
+            if found is not None and found[1] != LeaseState.HELD:
+                return LeaseState(found[1])
+            if found is not None and found[0] != owner:
+                return LeaseState.HELD
+            connection.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?)", (name, owner, LeaseState.HELD, now + ttl_ms))
+            return LeaseState.MINE
+
+        return await self._write(work)
+
+    async def lease_end(self, key: str, owner: str, state: LeaseState, ttl_ms: int) -> None:
+        until_ms = 0 if state is LeaseState.FREE else self._clock() + ttl_ms
+        sql = "UPDATE leases SET state = ?, until_ms = ? WHERE key = ? AND owner = ? AND state = 'held'"
+        await self._write(lambda connection: connection.execute(sql, (state, until_ms, to_bytes(key), owner)) and None)
 
     async def ping(self) -> None:
         self._follow_file()

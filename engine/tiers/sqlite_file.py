@@ -54,6 +54,11 @@ _SCHEMA = (
     "CREATE TABLE known_namespaces (namespace BLOB PRIMARY KEY) STRICT, WITHOUT ROWID",
 )
 
+# Who works on what, for seconds. Made where it is missing: nothing in it needs to be kept.
+_LEASES = """CREATE TABLE IF NOT EXISTS leases (
+        key BLOB PRIMARY KEY, owner TEXT NOT NULL, state TEXT NOT NULL, until_ms INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID"""
+
 
 def is_busy(error: sqlite3.Error) -> bool:
     """Return whether another connection's lock was in the way."""
@@ -125,6 +130,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     try:
         if connection.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION:
             _create(connection)
+        connection.execute(_LEASES)
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")

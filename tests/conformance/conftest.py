@@ -11,9 +11,9 @@ from engine.tiers import open_store
 from engine.tiers.base import StoreTier, Tier
 from engine.tiers.memory import MemoryTier
 from tests.conformance.samples import FakeClock
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisCluster, RedisServer
 
-STORES = ["sqlite", pytest.param("redis", marks=pytest.mark.redis)]
+STORES = ["sqlite", pytest.param("redis", marks=pytest.mark.redis), pytest.param("redis_cluster", marks=pytest.mark.redis)]
 
 
 @pytest.fixture
@@ -25,7 +25,12 @@ def clock() -> FakeClock:
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'cache.db'}"
-    server: RedisServer = request.getfixturevalue("redis_server")
+    return served(request)
+
+
+def served(request: pytest.FixtureRequest) -> str:
+    """Return the URL of the server that the parameter names."""
+    server: RedisServer | RedisCluster = request.getfixturevalue({"redis": "redis_server"}.get(request.param, request.param))
     return server.url
 
 
@@ -56,6 +61,6 @@ async def tier(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock)
     elif request.param == "sqlite":
         made = open_store(f"sqlite:///{tmp_path / 'cache.db'}", timeout_s=2, clock=clock)
     else:
-        made = open_store(request.getfixturevalue("redis_server").url, timeout_s=2, clock=clock)
+        made = open_store(served(request), timeout_s=2, clock=clock)
     yield made
     await made.close()

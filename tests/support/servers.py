@@ -46,6 +46,7 @@ class RedisServer:
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
     folder: str = field(default_factory=lambda: tempfile.mkdtemp(prefix="cachescope-redis-"))
+    options: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -67,6 +68,7 @@ class RedisServer:
                 "no",
                 "--dir",
                 self.folder,
+                *self.options,
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -107,3 +109,58 @@ def running_redis() -> Iterator[RedisServer]:
         yield server
     finally:
         server.discard()
+
+
+@dataclass
+class RedisCluster:
+    """Three redis-servers that are a cluster, its slots given out by hand: no replicas, no persistence."""
+
+    masters: list[RedisServer] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"redis+cluster://127.0.0.1:{self.masters[0].port}"
+
+    def start(self) -> None:
+        for _ in range(3):
+            # The bus has a port of its own: by default 10,000 above, which may be none.
+            bus = free_port()
+            self.masters.append(RedisServer(options=("--cluster-enabled", "yes", "--cluster-port", str(bus))))
+            self.masters[-1].start()
+        ends = [0, 5461, 10923, 16384]
+        for number, master in enumerate(self.masters):
+            self.call(master, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+            self.call(master, "CLUSTER", "ADDSLOTSRANGE", ends[number], ends[number + 1] - 1)
+        first = self.masters[0]
+        for master in self.masters[1:]:
+            self.call(first, "CLUSTER", "MEET", "127.0.0.1", master.port, master.options[-1])
+        wait_for(lambda: all(self._is_whole(master) for master in self.masters), what="the cluster is whole")
+
+    def call(self, master: RedisServer, *command: object) -> bytes:
+        """Send a command to one master; return the raw answer, of one packet."""
+        words = [str(word).encode() for word in command]
+        with socket.create_connection(("127.0.0.1", master.port), timeout=5) as connection:
+            connection.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words))
+            return connection.recv(1 << 20)
+
+    def _is_whole(self, master: RedisServer) -> bool:
+        said = self.call(master, "CLUSTER", "INFO")
+        return b"cluster_state:ok" in said and b"cluster_known_nodes:3" in said and b"cluster_slots_ok:16384" in said
+
+    def empty(self) -> None:
+        for master in self.masters:
+            assert self.call(master, "FLUSHALL").startswith(b"+OK")
+
+    def discard(self) -> None:
+        for master in self.masters:
+            master.discard()
+
+
+@contextlib.contextmanager
+def running_cluster() -> Iterator[RedisCluster]:
+    cluster = RedisCluster()
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.discard()

@@ -1,0 +1,85 @@
+"""A store that refuses, hangs or flaps costs hits and little time; it fails no request, and what it was is told."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import httpx
+import pytest
+import redis
+
+from tests.engine.gateway.conftest import Gateway, Start, ask, cache_status
+from tests.engine.gateway.test_chat import plain
+from tests.support.servers import RedisServer, wait_for
+from tests.support.upstream import StubUpstream
+
+pytestmark = pytest.mark.redis
+
+
+def breaker(gateway: Gateway, dependency: str, operation: str) -> dict[str, Any]:
+    found: list[dict[str, Any]] = gateway.control("GET", "/state")["breakers"]
+    return next(held for held in found if (held["dependency"], held["operation"]) == (dependency, operation))
+
+
+@pytest.mark.parametrize("fault", ["read-only", "full"])
+def test_a_store_that_takes_no_writes_goes_on_serving_and_recovers(start: Start, own_redis: RedisServer, fault: str) -> None:
+    gateway = start(cache_url=own_redis.url)
+    client, server = gateway.openai(), redis.Redis.from_url(own_redis.url)
+    plain(client, **ask("known"))
+    if fault == "full":
+        server.config_set("maxmemory", 1)
+    else:
+        server.replicaof("127.0.0.1", 1)  # type: ignore[no-untyped-call]
+    for number in range(5):
+        assert cache_status(plain(client, **ask(f"question {number}"))[1]) == {"fwd": "miss"}
+    assert breaker(gateway, "store", "write")["opened"] > 0
+    assert breaker(gateway, "store", "read")["state"] == "closed"
+    assert cache_status(plain(client, **ask("known"))[1])["hit"]
+    text = httpx.get(f"{gateway.url}/metrics").text
+    assert 'cachescope_breaker_changes_total{dependency="store",operation="write",state="open"}' in text
+    assert 'cachescope_breaker_state{dependency="store",operation="read"} 0.0' in text
+    if fault == "full":
+        server.config_set("maxmemory", 0)
+    else:
+        server.replicaof("NO", "ONE")  # type: ignore[no-untyped-call]
+    server.close()
+    numbers = iter(range(10**6))
+    wait_for(lambda: "stored" in cache_status(plain(client, **ask(f"after {next(numbers)}"))[1]), what="answers are stored again")
+
+
+def test_a_store_that_flaps_fails_nothing_and_adds_bounded_time(start: Start, own_redis: RedisServer, upstream: StubUpstream) -> None:
+    gateway = start(cache_url=own_redis.url)
+    client = gateway.openai()
+    plain(client, **ask("known"))
+    slowest, asked = 0.0, 0
+    for turn in range(2):
+        own_redis.pause()
+        while asked < 12 * (turn + 1):
+            begun = time.monotonic()
+            plain(client, **ask(f"question {asked}"))
+            slowest, asked = max(slowest, time.monotonic() - begun), asked + 1
+        own_redis.resume()
+        wait_for(lambda: cache_status(plain(client, **ask("known"))[1]).get("hit"), what="hits resume")
+    # One wait for the store a request, of 0.5 s; the rest is the machine's.
+    assert slowest < 5.0
+    assert len(upstream.chats) >= asked
+
+
+def test_an_upstream_that_fails_is_told_and_still_asked(start: Start, upstream: StubUpstream, sqlite_url: str) -> None:
+    gateway = start(cache_url=sqlite_url)
+    upstream.behave(mode="error", status=503)
+    with gateway.http() as client:
+        for number in range(5):
+            assert client.post("/v1/chat/completions", json=ask(f"question {number}")).status_code == 503
+        assert breaker(gateway, "upstream", "call")["opened"] > 0
+        upstream.behave()
+        for number in range(5):
+            assert client.post("/v1/chat/completions", json=ask(f"question {number}")).status_code == 200
+    numbers = iter(range(10**6))
+
+    def closed() -> bool:
+        plain(gateway.openai(), **ask(f"after {next(numbers)}"))
+        return bool(breaker(gateway, "upstream", "call")["state"] == "closed")
+
+    wait_for(closed, what="the upstream's breaker closes")
