@@ -72,7 +72,7 @@ STOP = frozenset(
     give show explain describe want need like know let get got way ways best some any one ones thing things go going make just also
     really very much many more long possible would process procedure steps step method help i'd i'm i've it's what's that's there's
     let's who's where's how's s d ve re ll t m ok okay hi hello thanks thank now currently out up off using use exactly mean meaning
-    define definition difference vs versus differ""".split()
+    define definition difference vs versus differ hey sorry guys thx pls plz btw thanks""".split()
 )
 
 NUMBER_WORDS: dict[str, int] = {

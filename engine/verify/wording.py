@@ -105,7 +105,7 @@ def inserted(left: Parse, right: Parse) -> str:
         blocks = [light_zh.without_light("".join(block)) for block in _added(left, right)[1]]
         return " ".join(block for block in blocks if len(block) > 1)  # one character is as often part of a word said in full
     short, added = _added(left, right)
-    if not added:
+    if len(added) != 1:
         return ""
     full = (right if short is left else left).get("w", "").split()
     present = short.get("w", "").split()
