@@ -20,6 +20,48 @@ cancel end stop terminate unsubscribe withdraw
 delete remove erase clear drop uninstall destroy purge
 close delete cancel deactivate
 close shut lock
+bring carry take pack
+exit quit leave close
+get receive obtain claim request apply
+get buy find see check
+check see view find know tell look_up
+change switch move transfer
+send submit file report
+help fix treat
+set_up register open create sign_up
+make write create prepare book
+make change turn increase decrease
+take get make
+have get keep
+put enter add save insert
+enter type input apply use
+leave quit stop cancel
+start begin learn create plant
+block stop
+continue keep preserve
+hire employ use
+apply use utilize employ
+determine set
+extend run
+exchange switch swap
+hold keep
+recover retrieve
+resolve settle
+add lend
+access return retrieve get load read
+load select
+define set_up
+decide choose determine
+share provide
+write save print
+contact speak talk reach get
+cook make boil
+draft compose write
+merge join concatenate combine append
+kill end stop terminate
+clean remove wash
+remove clear drop strip filter
+remove take get
 add insert append attach include put
 create make build generate write develop set_up add draft produce
 write save store
@@ -215,10 +257,18 @@ _DESCRIBES = re.compile(
 )
 
 
+_PLACE_VERBS = frozenset("make makes making".split())
+_CHANGE = frozenset(
+    "bigger larger smaller faster slower better worse easier harder longer shorter louder quieter brighter darker more less".split()
+)
+
+
 def english(words: Sequence[str]) -> list[str]:
     """Return the verbs of a question that stand where what is wanted stands."""
     found = []
     for place, word in enumerate(words):
+        if word in _PLACE_VERBS and _CHANGE.intersection(words[place + 1 :]):
+            continue  # make the font bigger: to increase it
         if word in ENGLISH and (place == 0 or words[place - 1] in _BEFORE or words[place - 1] in _ALSO):
             found.append(word)
     return sorted(set(found))

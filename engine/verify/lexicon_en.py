@@ -23,7 +23,14 @@ PHRASES: dict[str, str] = {
     "such as": "like", "breathe in": "breathe_in", "breathe out": "breathe_out", "whether or not": "whether", "not only": "also",
     "for loop": "for_loop", "for loops": "for_loop", "while loop": "while_loop", "while loops": "while_loop",
     "get a copy": "download", "fade in": "fade_in", "fade out": "fade_out", "lose to": "lose_to", "ok": "safe", "get rid of": "remove", "give up": "stop", "give me": "tell",
-    "right now": "now", "be taught": "learn", "not forget": "remember", "teach me": "learn", "do you sell": "buy", "all right": "fine", "at all": "ever", "after all": "still",
+    "gets rid of": "remove", "getting rid of": "remove", "got rid of": "remove", "help against": "treat", "helps against": "treat", "help with": "treat",
+    "on board": "on", "put in": "enter", "type in": "enter", "not working": "broken", "not work": "broken", "stopped working": "broken",
+    "stops working": "broken", "no longer works": "broken", "no longer working": "broken", "no longer work": "broken", "fails to": "not",
+    "failed to": "not", "fail to": "not", "refuses to": "not", "find out": "know", "in order to": "to", "be able to": "can", "as soon as": "when",
+    "take part": "join", "fill in": "complete", "fill out": "complete", "pick up": "collect", "throw away": "discard", "carry out": "do",
+    "deal with": "handle", "take care of": "handle", "look for": "search", "call off": "cancel", "put off": "postpone", "hand in": "submit",
+    "get in touch with": "contact", "come back": "return", "send back": "return", "give back": "return", "bring back": "return",
+    "not have to": "optional", "right now": "now", "be taught": "learn", "not forget": "remember", "teach me": "learn", "do you sell": "buy", "all right": "fine", "at all": "ever", "after all": "still",
 }  # fmt: skip
 
 # "turn the radio on": the particle stands at the end of the clause.
@@ -65,7 +72,7 @@ STOP = frozenset(
     give show explain describe want need like know let get got way ways best some any one ones thing things go going make just also
     really very much many more long possible would process procedure steps step method help i'd i'm i've it's what's that's there's
     let's who's where's how's s d ve re ll t m ok okay hi hello thanks thank now currently out up off using use exactly mean meaning
-    define definition difference""".split()
+    define definition difference vs versus differ hey sorry guys thx pls plz btw thanks""".split()
 )
 
 NUMBER_WORDS: dict[str, int] = {

@@ -31,6 +31,13 @@ ENGLISH = frozenset(
 # Given once here: a word of another meaning that also stands in the list does not count in lower case.
 AMBIGUOUS = frozenset("turkey jordan georgia phoenix apple oracle amazon swift ruby rust spring flask rails word edge teams zoom signal visa ford pixel galaxy notion safari latin polish polish excel vim chile china julia florence".split())  # fmt: skip
 
+# What belongs to a country, and the country: the German minimum wage is that of Germany.
+NATIONS = dict(pair.split("/") for pair in """german/germany french/france spanish/spain italian/italy portuguese/portugal russian/russia chinese/china
+    japanese/japan korean/korea american/america british/britain english/england irish/ireland scottish/scotland welsh/wales canadian/canada
+    mexican/mexico brazilian/brazil polish/poland turkish/turkey greek/greece swedish/sweden norwegian/norway danish/denmark finnish/finland
+    dutch/netherlands belgian/belgium swiss/switzerland austrian/austria hungarian/hungary ukrainian/ukraine egyptian/egypt israeli/israel
+    indian/india pakistani/pakistan thai/thailand vietnamese/vietnam australian/australia european/europe african/africa asian/asia""".split())  # fmt: skip
+
 CHINESE = tuple(
     sorted(
         """中国 美国 英国 法国 德国 日本 韩国 朝鲜 俄罗斯 印度 巴西 加拿大 澳大利亚 新西兰 意大利 西班牙 葡萄牙 荷兰 比利时 瑞士 瑞典 挪威 丹麦 芬兰 波兰 奥地利

@@ -13,7 +13,7 @@ import orjson
 from engine.verify import english, names, quantities, units
 from engine.verify.chinese import read as read_chinese
 
-VERSION = 2  # part of every parse: parses of another version are never compared
+VERSION = 3  # part of every parse: parses of another version are never compared
 MAX_CHARS = 2_000
 MAX_ITEMS = 64
 
@@ -23,6 +23,7 @@ _LITERALS = re.compile(
     r"|(?P<url>https?://[^\s\"'<>，。]{3,200})|(?P<email>[\w.+-]{1,64}@[\w-]+\.[\w.-]{1,64})"
     r"|(?P<file>(?<![\w/])(?:[\w~.-]*/)*[A-Za-z0-9_-]{1,60}\.(?:py|js|ts|jsx|tsx|java|go|rs|rb|c|cc|cpp|h|hpp|cs|php|sh|sql|txt|md|csv|tsv|json|ya?ml"
     r"|toml|ini|conf|cfg|xml|html?|css|pdf|docx?|xlsx?|pptx?|png|jpe?g|gif|svg|mp[34]|zip|gz|tar|log|db|exe|bat|env)\b)"
+    r"|(?<=\s)(?P<operator>(?!->)[=!<>+*/&|^~%-]{2,3}|=)(?=[\s,.?!]|$)"
     r"|(?P<name>(?<![A-Za-z0-9])(?:[A-Za-z]+[+#]{1,2}(?![A-Za-z0-9])|--?[a-z][a-z-]{1,30}(?![A-Za-z])|\$[A-Z_]{2,40}|[A-Za-z]\w*_\w+|[A-Za-z_]\w*(?:\.\w+)*\(\)"
     r"|[a-z]+[A-Z]\w*|(?:[A-Z][a-z]+){2,}|[A-Za-z]{1,12}-?\d[A-Za-z0-9-]*|\d+[A-Za-z]+\d[A-Za-z0-9]*))",
     re.ASCII,
@@ -57,7 +58,8 @@ def parse(text: str) -> str:
     """Return the parse as compact JSON, at most a few times the text's length. Text past 2,000 characters is not read.
 
     Never raises. Fields: v version, l language, n numbers, o ordinals, d dates, e entities, u units named without a number,
-    x antonym axes, b one-character axes, g negators, q quantifiers, k what is asked for, s the sequence of tokens, w content tokens, f and t what
+    x antonym axes, b one-character axes, g negators, q quantifiers, k what is asked for, s the sequence of tokens, w content tokens, j what stands before and after
+    each of them, r the sequence without a question's frame, f and t what
     stands in the from and to roles, y what stands before `to`, a the main verbs, h hash of a text that was cut.
     """
     clean = unicodedata.normalize("NFKC", text[:MAX_CHARS].encode("utf-8", "replace").decode())[: 2 * MAX_CHARS]

@@ -19,6 +19,7 @@ _NOT_A_NUMBER_BEFORE_ONE = frozenset(
     "which that this the no any every each some other another good better best new right wrong last next first".split()
 )
 _HALF = re.compile(r"\bhalf an? (?=hour|day|year|mile|minute|kilo|litre|liter|dozen)", re.I)
+_TIMES = re.compile(r"\b(?:twice|thrice)\b", re.I)
 _HAN_NUMBER = re.compile(
     r"(?P<share>百分之)?(?P<ord>第)?(?P<num>[零〇一二两三四五六七八九十百千万亿]+)(?P<half>点[零一二三四五六七八九]+)?"
 )
@@ -84,6 +85,7 @@ def extract(text: str, *, han: bool) -> Quantities:
         text = _take_dates(text, found, _DATE_PATTERNS[15:16] + _DATE_PATTERNS[18:])
         text = _HAN_NUMBER.sub(_han_number, text)
     text = _HALF.sub("0.5 ", text)
+    text = _TIMES.sub(lambda match: "2 times" if match[0][1] in "wW" else "3 times", text)
     text = _NUMBER_WORDS.sub(lambda match: _word_number(match, text), text)
     text = _ORDINALS.sub(lambda match: f"{en.ORDINAL_WORDS[match[0].lower()]}th", text)
     text = _SECOND.sub(lambda match: match[0][:-6] + "2nd", text)

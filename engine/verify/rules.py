@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 import orjson
 
 from engine.types import Verdict, VerifyMode
-from engine.verify import acts, lexicon_zh, quantities, words
+from engine.verify import lexicon_zh, names, quantities
+from engine.verify.compare import Parse, both, middles, only
 from engine.verify.english import stem
 from engine.verify.parse import VERSION
+from engine.verify.wording import act, addition, inserted, replaced, substitution
 
-Parse = dict[str, Any]
 Rule = Callable[[Parse, Parse], str]  # the detail when the two differ, else ''
 
 _DETAIL_CHARS = 80
@@ -24,7 +24,9 @@ _EXCLUSIVE = ({"all", "some"}, {"all", "any"}, {"all", "none"}, {"all", "most"},
               {"always", "sometimes"}, {"always", "never"}, {"always", "often"}, {"always", "rarely"}, {"often", "rarely"}, {"often", "never"},
               {"at_least", "at_most"}, {"more_than", "less_than"}, {"at_least", "less_than"}, {"at_most", "more_than"}, {"some", "none"},
               {"everyone", "someone"}, {"most", "some"}, {"sometimes", "never"}, {"either", "neither"})  # fmt: skip
-_COMPARED_CHARS = 120  # of two Chinese texts, for the rules that align them
+# How do I change my address, and where: one answer serves both.
+_ALIKE_QUESTIONS = ({"way", "place"}, {"way", "person"}, {"way", "thing"}, {"thing", "place"}, {"thing", "person"}, {"thing", "time"}, {"thing", "duration"},
+                    {"thing", "price"}, {"time", "duration"})  # fmt: skip
 
 
 def verify(query_parse: str, candidate_parse: str, *, mode: VerifyMode) -> tuple[Verdict, ...]:
@@ -54,19 +56,8 @@ def _load(text: str) -> Parse | None:
     return value if isinstance(value, dict) and value.get("v") == VERSION else None
 
 
-def _both(left: Iterable[str], right: Iterable[str]) -> str:
-    """Return `a / b` when each side has something of its own, else ''."""
-    mine, theirs = list(left), list(right)
-    return f"{' '.join(mine)} / {' '.join(theirs)}" if mine and theirs else ""
-
-
-def _only(left: Iterable[str], right: Iterable[str]) -> tuple[list[str], list[str]]:
-    first, second = Counter(left), Counter(right)
-    return sorted((first - second).elements()), sorted((second - first).elements())
-
-
 def _numbers(left: Parse, right: Parse) -> tuple[list[str], list[str]]:
-    mine, theirs = _only(left.get("n", ()), right.get("n", ()))
+    mine, theirs = only(left.get("n", ()), right.get("n", ()))
     for number in list(mine):
         match = next((other for other in theirs if _same(number, other)), None)
         if match is not None:
@@ -91,15 +82,15 @@ def _value(number: str) -> str:
 
 def number(left: Parse, right: Parse) -> str:
     mine, theirs = _numbers(left, right)
-    first, second = _only(map(_value, mine), map(_value, theirs))
-    return _both(first, second) or _both(*_only(left.get("o", ()), right.get("o", ())))
+    first, second = only(map(_value, mine), map(_value, theirs))
+    return both(first, second) or both(*only(left.get("o", ()), right.get("o", ())))
 
 
 def unit(left: Parse, right: Parse) -> str:
     mine, theirs = _numbers(left, right)
     shared = {_value(item) for item in mine} & {_value(item) for item in theirs}
-    found = _both((item for item in mine if _value(item) in shared), (item for item in theirs if _value(item) in shared))
-    return found or _both(*_only(left.get("u", ()), right.get("u", ())))
+    found = both((item for item in mine if _value(item) in shared), (item for item in theirs if _value(item) in shared))
+    return found or both(*only(left.get("u", ()), right.get("u", ())))
 
 
 def number_one_sided(left: Parse, right: Parse) -> str:
@@ -108,11 +99,11 @@ def number_one_sided(left: Parse, right: Parse) -> str:
 
 
 def date(left: Parse, right: Parse) -> str:
-    return _both(*_only(left.get("d", ()), right.get("d", ())))
+    return both(*only(left.get("d", ()), right.get("d", ())))
 
 
 def date_one_sided(left: Parse, right: Parse) -> str:
-    mine, theirs = _only(left.get("d", ()), right.get("d", ()))
+    mine, theirs = only(left.get("d", ()), right.get("d", ()))
     return " ".join(mine or theirs) if bool(mine) != bool(theirs) else ""
 
 
@@ -134,7 +125,7 @@ def antonym(left: Parse, right: Parse) -> str:
 
 def _single_axes(left: Parse, right: Parse) -> tuple[set[str], set[str]]:
     """Return the axes of one-character terms within the one place where two near-equal Chinese texts differ."""
-    middle, middle2, common = _middles(left.get("s", ""), right.get("s", ""))
+    middle, middle2, common = middles(left.get("s", ""), right.get("s", ""))
     if len(middle) > 4 or len(middle2) > 4 or common < 3:
         return set(), set()
     return tuple(  # type: ignore[return-value]
@@ -143,21 +134,8 @@ def _single_axes(left: Parse, right: Parse) -> tuple[set[str], set[str]]:
     )
 
 
-def _middles(left: str, right: str) -> tuple[list[str], list[str], int]:
-    """Return what remains of two token sequences without their common start and end, and the common tokens' number."""
-    first, second = left.split()[:_COMPARED_CHARS], right.split()[:_COMPARED_CHARS]
-    start = 0
-    shortest = min(len(first), len(second))
-    while start < shortest and first[start] == second[start]:
-        start += 1
-    end = 0
-    while end < shortest - start and first[-1 - end] == second[-1 - end]:
-        end += 1
-    return first[start : len(first) - end], second[start : len(second) - end], start + end
-
-
 def _prefixed(left: Parse, right: Parse) -> str:
-    mine, theirs = _only(set(left.get("w", "").split()), set(right.get("w", "").split()))
+    mine, theirs = only(set(left.get("w", "").split()), set(right.get("w", "").split()))
     if len(mine) > 40 or len(theirs) > 40:
         return ""
     for these, those in ((mine, set(theirs)), (theirs, set(mine))):
@@ -180,7 +158,7 @@ def direction(left: Parse, right: Parse) -> str:
     crossed, crossed2 = (starts - starts2) & (ends2 - ends), (ends - ends2) & (starts2 - starts)
     if (crossed and crossed2) or ends & origins2 - ends2 - starts or ends2 & origins - ends - starts2:
         return f"{' '.join(sorted(crossed or origins))} / {' '.join(sorted(crossed2 or origins2))}"
-    middle, middle2, _ = _middles(left.get("s", ""), right.get("s", ""))
+    middle, middle2, _ = middles(left.get("s", ""), right.get("s", ""))
     if {tuple(middle), tuple(middle2)} in ({("to",), ("from",)}, {("into",), ("from",)}, {("到",), ("从",)}):
         return f"{middle[0]} / {middle2[0]}"
     return _exchanged(left, right)
@@ -188,7 +166,7 @@ def direction(left: Parse, right: Parse) -> str:
 
 def _exchanged(left: Parse, right: Parse) -> str:
     """X between Y there, Y between X here: equal sequences but for two segments that changed places around something."""
-    first, second, common = _middles(left.get("s", ""), right.get("s", ""))
+    first, second, common = middles(left.get("s", ""), right.get("s", ""))
     size = len(first)
     if size != len(second) or not 3 <= size <= 24 or common + size < 4 or Counter(first) != Counter(second):
         return ""
@@ -210,16 +188,20 @@ def negation(left: Parse, right: Parse) -> str:
 
 def entity(left: Parse, right: Parse) -> str:
     """Each side names something that the other does not hold in any form."""
-    return _both(_unmatched(left, right), _unmatched(right, left))
+    return both(_unmatched(left, right), _unmatched(right, left))
 
 
 def _unmatched(left: Parse, right: Parse) -> list[str]:
     known = set(right.get("s", "").split())
     known.update(right.get("e", ()))
+    known.update(names.NATIONS.get(word, word) for word in tuple(known))
     joined = right.get("s", "").replace(" ", "")
     found = []
     for name in left.get("e", ()):
-        if name in known or name + "s" in known or name.removesuffix("s") in known:
+        if name[0] in "=!<>+*/&|^~%":
+            found += [name] * (name not in right.get("e", ()))
+            continue
+        if name in known or names.NATIONS.get(name) in known or name + "s" in known or name.removesuffix("s") in known:
             continue
         if (len(name) > 3 or name[:1] > "\u3000") and name.replace(" ", "") in joined:
             continue
@@ -228,7 +210,9 @@ def _unmatched(left: Parse, right: Parse) -> list[str]:
 
 
 def quantifier(left: Parse, right: Parse) -> str:
-    mine, theirs = _only(left.get("q", ()), right.get("q", ()))
+    mine, theirs = only(left.get("q", ()), right.get("q", ()))
+    if "only" in mine or "only" in theirs:
+        return f"{' '.join(mine) or '-'} / {' '.join(theirs) or '-'}"
     for word in mine:
         for other in theirs:
             if {word, other} in _EXCLUSIVE:
@@ -239,84 +223,18 @@ def quantifier(left: Parse, right: Parse) -> str:
 def asked(left: Parse, right: Parse) -> str:
     """One asks where, the other how long: a place, a person, a duration, a price or a reason."""
     mine, theirs = set(left.get("k", ())), set(right.get("k", ()))
-    return _both(sorted(mine), sorted(theirs)) if not mine & theirs else ""
-
-
-def act(left: Parse, right: Parse) -> str:
-    """Each side wants something done, and the main verbs are of different kinds: restore a deleted, delete a restored project."""
-    if left.get("l") != right.get("l"):
+    if mine & theirs or not any({one, other} not in _ALIKE_QUESTIONS for one in mine for other in theirs):
         return ""
-    mine, theirs = left.get("a", ()), right.get("a", ())
-    if not acts.differ(mine, theirs, lang=left.get("l", "")):
-        return ""
-    return _both(mine, theirs) if _shared_content(left, right) else ""
-
-
-def _shared_content(left: Parse, right: Parse) -> bool:
-    return bool(set(left.get("w", "").split()) & set(right.get("w", "").split())) or not (left.get("w") and right.get("w"))
+    return both(sorted(mine), sorted(theirs))
 
 
 def language(left: Parse, right: Parse) -> str:
-    return _both([left["l"]], [right["l"]]) if left.get("l") and right.get("l") and left["l"] != right["l"] else ""
+    return both([left["l"]], [right["l"]]) if left.get("l") and right.get("l") and left["l"] != right["l"] else ""
 
 
 def cut(left: Parse, right: Parse) -> str:
     """A text was longer than what was read, and the two are not the same."""
     return "too long" if left.get("h") != right.get("h") else ""
-
-
-def replaced(left: Parse, right: Parse) -> str:
-    """Two sentences of the same content but for one word, which is no known synonym, however they are built."""
-    if left.get("l") != right.get("l"):
-        return ""
-    return _replaced_chinese(left, right) if left.get("l") == "zh" else _replaced_word(left, right)
-
-
-def _replaced_word(left: Parse, right: Parse) -> str:
-    first, second = left.get("w", "").split(), right.get("w", "").split()
-    mine, theirs = _only(first, second)
-    if not mine or not theirs or len(mine) != len(first) - len(second) + len(theirs):
-        return ""
-    common = len(first) - len(mine)
-    for one in list(mine):
-        match = next((other for other in theirs if words.same(one, other)), None)
-        if match is not None:
-            mine.remove(one)
-            theirs.remove(match)
-    mine = [word for word in mine if word not in words.LIGHT]
-    theirs = [word for word in theirs if word not in words.LIGHT]
-    return (
-        f"{' '.join(mine)} / {' '.join(theirs)}" if common >= 1 and min(len(mine), len(theirs)) == 1 >= abs(len(mine) - len(theirs)) else ""
-    )
-
-
-def _replaced_chinese(left: Parse, right: Parse) -> str:
-    first, second = left.get("w", "").split(), right.get("w", "").split()
-    middle, middle2, common = _middles(left.get("w", ""), right.get("w", ""))
-    # Of about equal length only: where they differ, it is as often one thing said in another way.
-    sizes = sorted((len(middle), len(middle2)))
-    near = sizes[0] == sizes[1] >= 1 or (sizes[0] > 1 and sizes[1] - sizes[0] == 1)
-    if common >= 2 and near and sizes[1] <= 4 and not set(middle) & set(middle2):
-        return f"{''.join(middle)} / {''.join(middle2)}"
-    mine, theirs = _only(first[:_COMPARED_CHARS], second[:_COMPARED_CHARS])
-    if 2 <= len(mine) == len(theirs) <= 4 and len(first) - len(mine) >= 3 and _together(first, mine) and _together(second, theirs):
-        return f"{''.join(mine)} / {''.join(theirs)}"
-    return ""
-
-
-def _together(sequence: list[str], part: list[str]) -> bool:
-    """Return whether the tokens of a part stand side by side."""
-    size = len(part)
-    return any(sorted(sequence[place : place + size]) == part for place in range(len(sequence) - size + 1))
-
-
-def substitution(left: Parse, right: Parse) -> str:
-    return _both(*_only(set(left.get("w", "").split()), set(right.get("w", "").split())))
-
-
-def addition(left: Parse, right: Parse) -> str:
-    mine, theirs = _only(set(left.get("w", "").split()), set(right.get("w", "").split()))
-    return " ".join(mine or theirs) if bool(mine) != bool(theirs) else ""
 
 
 RULES: dict[str, Rule] = {
@@ -335,11 +253,24 @@ RULES: dict[str, Rule] = {
     "number_one_sided": number_one_sided,
     "date_one_sided": date_one_sided,
     "replaced": replaced,
+    "inserted": inserted,
     "substitution": substitution,
     "addition": addition,
 }
 SAFE = frozenset({"number", "date", "antonym", "direction", "cut"})
-HARD = SAFE | {"negation", "entity", "unit", "quantifier", "asked", "act", "language", "number_one_sided", "date_one_sided", "replaced"}
+HARD = SAFE | {
+    "negation",
+    "entity",
+    "unit",
+    "quantifier",
+    "asked",
+    "act",
+    "language",
+    "number_one_sided",
+    "date_one_sided",
+    "replaced",
+    "inserted",
+}
 MODES: dict[VerifyMode, frozenset[str]] = {
     VerifyMode.SAFE: SAFE,
     VerifyMode.HARD: HARD,

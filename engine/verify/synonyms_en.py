@@ -59,5 +59,50 @@ idea suggestion tip advice recommendation | rule regulation | law | right | step
 country nation | city town | place location spot | home house residence | shop store | hotel | restaurant diner | office workplace | school
 hour hours | opening business working | zone | pupil student | professor lecturer | degree diploma | exam test | course class lesson | job occupation career
 hero protagonist | founder creator | inventor | president | leader head | war conflict | occur happen take_place | consist comprise
+promo promotional discount coupon voucher code | exit quit leave stop close | bring carry take pack | enter type input provide apply | luggage baggage bags suitcase
+visit travel trip go | delayed late overdue | stained dirty | flight plane aircraft | passenger traveller traveler | booking reservation | stay accommodation
+arrival arrive delivery | dispatch shipment shipping | missing lost | stolen theft | damaged broken cracked | replacement replace | exchange swap
+charged billed debited | payment transaction | balance funds | withdraw cash_out | transfer wire remit | overdraft | statement | card | bank
+decline declined rejected refused failed | approved accepted | verify confirm validate authenticate | identity id | document paperwork papers documentation
+register enrol enroll sign_up join | unsubscribe opt_out cancel leave | newsletter mailing | message text sms | alert notification reminder | profile avatar photo picture
+deactivate disable close | permanently forever good | recover retrieve restore regain | locked blocked | frozen stuck hanging unresponsive | crash freeze hang
+slow sluggish laggy | speed performance | memory ram | storage space capacity | drive disk | processor cpu | connection internet network wifi wi-fi | wireless wifi wi-fi
+repository repo | directory folder path | config configuration settings | environment env | parameter argument param arg | dictionary dict | boolean bool | character char
+authentication auth | authorization auth | administrator admin | developer dev | application app | information info | documentation docs | specification spec
+compile build | execute run | invoke call | instance object | loop iterate | duplicate repeated repeats | unique distinct | element item entry member | remove drop strip
+concatenate join combine merge append | split separate divide | sort order arrange | reverse invert flip | round truncate | random arbitrary | length size count
+throw raise | catch handle | exception error | debug troubleshoot diagnose | deploy release publish | install add | dependency package library | import include
+query request | response reply answer | endpoint route url api | host server | port | timeout | retry reattempt | log record | print output display
+recipe instructions directions preparation | ingredients | season spice | preserve store keep | leftovers leftover | spoil rot | ripe | peel skin
+hurt ache pain sore | swelling swollen | fever temperature | flu influenza | cold | cough | headache migraine | nausea sick | vomit throw_up | tired fatigue fatigued
+pill tablet medication medicine drug | dose dosage amount | pregnant pregnancy expecting | baby infant newborn | allergy allergic | side adverse | vaccine vaccination shot jab immunization
+exercise workout training | lose shed drop burn | diet eating nutrition | calories calorie energy | sleep rest | insomnia | stress anxiety
+mortgage loan | interest | invest investment | stocks shares equities | retirement pension | insurance coverage cover policy | premium | claim
+tax taxes taxation | deduct deduction writeoff write-off | income earnings | budget spending expenses | debt owe | rent lease | landlord owner | tenant renter
+lawsuit suit | contract agreement | clause term provision | liable responsible | will testament | divorce separation | custody
+holiday vacation leave | sick illness | salary pay wage compensation | raise increase | resign quit leave | fired dismissed terminated | hire recruit employ | intern trainee
+employee staff worker | colleague coworker co-worker | remote home | hours schedule timetable | shift | overtime | benefit perk
+university college | school | tuition fee fees | scholarship grant bursary | thesis dissertation | essay paper | homework assignment | grade mark score | pupil student learner
+planet world | earth globe | ocean sea | river stream | mountain peak | forest woods | wildlife animals | plant flower | tree | seed | soil dirt ground | water irrigate
+begin start | ending end finish conclusion | quick brief short | summary overview synopsis abstract | paragraph passage | sentence phrase | grammar grammatical
+correct fix revise proofread | rewrite rephrase paraphrase reword | translate translation | pronounce pronunciation | meaning definition | synonym | antonym opposite
+write compose draft create | poem verse | letter message | speech talk | title headline | list enumerate | table | chart graph plot diagram | picture image
+kilometre kilometer km | litre liter | gram gramme | celsius centigrade | percent percentage | twice double | half | third | quarter
+build construct erect | found establish set_up start create | invent develop discover create | author write writer | painter paint artist | compose composer
+inhabitant population people resident | language tongue | currency money | religion faith | flag | border | neighbour neighbor
+germany german | france french | spain spanish | italy italian | portugal portuguese | russia russian | china chinese | japan japanese | korea korean | america american
+britain british | england english | ireland irish | scotland scottish | wales welsh | canada canadian | mexico mexican | brazil brazilian | argentina argentinian | chile chilean
+poland polish | turkey turkish | greece greek | sweden swedish | norway norwegian | denmark danish | finland finnish | netherlands dutch | belgium belgian | switzerland swiss
+austria austrian | hungary hungarian | ukraine ukrainian | egypt egyptian | israel israeli | india indian | pakistan pakistani | thailand thai | vietnam vietnamese
+australia australian | europe european | africa african | asia asian
+use utilize utilise usage | used second-hand secondhand | allowed permitted permissible legal | obligatory required mandatory compulsory | forbidden prohibited banned
+purchase buy order shop | sell sale | cheap affordable budget low-cost inexpensive | price cost rate charge fee expense | free complimentary gratis | discount reduction off cheaper
+available offered stock | open opening | close closing shut | hours time | address location | contact reach phone call email | complaint complain | feedback review
+difference differ different distinguish compare comparison | similarity similar | relation relationship connection | example instance | reason cause why | result outcome consequence
+way method technique approach strategy | tip trick advice hint suggestion recommendation | step stage | tool utility | feature functionality function | option choice alternative
+improve raise boost increase better enhance | reduce lower decrease cut minimise minimize | avoid prevent stop | protect secure guard | clean wash | dry | remove eliminate kill
+safe harmless ok okay | dangerous harmful risky hazardous unsafe | poisonous toxic | edible | healthy good | unhealthy bad | normal usual typical common | strange weird odd unusual
+happen occur take_place | exist be | seem appear look | contain include have hold | consist comprise made | belong own possess | need require want must | allow let permit enable
+tell inform notify | show demonstrate display | explain describe clarify define | teach instruct train | learn study understand | know understand realise realize | remember recall
+think believe consider | decide choose pick select | plan prepare organise organize arrange | try attempt | fail flop | succeed manage | finish complete end | continue proceed carry_on
 """
-# Different words a slip of the keys apart.

@@ -68,6 +68,17 @@ HARD_CASES = [
     ("act", "How do I stop a running container?", "What is the way to start a stopped container?"),
     ("act", "How can I redeem a gift card?", "How do I sell a gift card?"),
     ("replaced", "How do I reset my password please?", "How do I reset my username please?"),
+    ("replaced", "In which sizes is the jacket available?", "Which colours does the jacket come in?"),
+    ("replaced", "How do I repair a leaking tap?", "How do I repair a blocked drain?"),
+    ("inserted", "How do I treat flu?", "How do I treat flu in babies?"),
+    ("inserted", "How do I bake bread?", "How can I bake gluten bread?"),
+    ("inserted", "咳嗽了怎么办？", "孕妇咳嗽了怎么办？"),
+    ("inserted", "怎么学吉他？", "左撇子怎么学吉他？"),
+    ("quantifier", "Show the unread articles", "Show only the unread articles"),
+    ("asked", "When was the bridge closed?", "Why was the bridge closed?"),
+    ("asked", "How do I register a trademark?", "How long does it take to register a trademark?"),
+    ("asked", "这座桥什么时候建的？", "这座桥为什么要建？"),
+    ("negation", "怎么隐藏这条动态？", "怎么取消这条动态的隐藏？"),
 ]
 SERVES = [
     ("How do I enable 2FA?", "How do I turn on 2FA?"),
@@ -81,6 +92,16 @@ SERVES = [
     ("My printer won't print", "My printer does not print"),
     ("How do I install python on ubuntu?", "How do I install Python on Ubuntu?"),
     ("Why is my loop slow in Python?", "Why does my loop run slowly in Python?"),
+    ("How do I withdraw an application?", "How does the withdrawal of an application work?"),
+    ("Can I get a refund for a ticket?", "Are tickets refundable?"),
+    ("What language is spoken in Peru?", "Which language do they speak in Peru?"),
+    ("How do I get rid of moths?", "What gets rid of moths?"),
+    ("How do I get a coffee stain out of a shirt?", "How do I remove a coffee stain from a shirt?"),
+    ("What is the minimum wage in France?", "How high is the French minimum wage?"),
+    ("How do I invert a dictionary in Python?", "How can a Python dict be inverted?"),
+    ("How do I use the scanner?", "How do I use the scanner on my computer?"),
+    ("收不收手续费？", "收手续费吗？"),
+    ("北欧最大的湖是哪个？", "北欧最大的湖是什么？"),
     ("怎么开启两步验证？", "如何打开两步验证？"),
     ("礼品卡怎么使用？", "如何使用礼品卡？"),
     ("怎么恢复已删除的项目？", "已删除的项目如何恢复？"),
@@ -112,8 +133,8 @@ def test_a_paraphrase_passes_hard(a: str, b: str) -> None:
 
 def test_strict_vetoes_an_added_and_a_substituted_word() -> None:
     assert "addition" in vetoes("How do I treat flu?", "How do I treat flu in babies?", VerifyMode.STRICT)
-    assert "substitution" in vetoes("How do I cook soup quickly today?", "How do I cook noodles and rice?", VerifyMode.STRICT)
-    assert vetoes("How do I treat flu?", "How do I treat flu in babies?") == set()
+    assert "substitution" in vetoes("Which spices go into mild lamb soup?", "Do you add cumin and pepper to lamb soup?", VerifyMode.STRICT)
+    assert vetoes("Which spices go into mild lamb soup?", "Do you add cumin and pepper to lamb soup?") == set()
 
 
 def test_verdicts_are_symmetric() -> None:
@@ -149,7 +170,9 @@ def test_the_lists_are_as_long_as_documented() -> None:
 def test_held_out_near_misses_and_paraphrases_stay_within_their_bounds(language: str) -> None:
     """Bounds from docs/verification.md, with room: a rule that gets worse shows here."""
     pairs = load(language, held_out=True)
-    wrong = [pair for pair in pairs if not pair.label and not vetoes(pair.a, pair.b)]
-    lost = [pair for pair in pairs if pair.label and vetoes(pair.a, pair.b)]
-    assert len(wrong) <= 0.2 * sum(not pair.label for pair in pairs), wrong
-    assert len(lost) <= 0.2 * sum(pair.label for pair in pairs), lost
+    wrong = sum(not pair.label and not vetoes(pair.a, pair.b) for pair in pairs)
+    lost = sum(pair.label and bool(vetoes(pair.a, pair.b)) for pair in pairs)
+    near = sum(not pair.label for pair in pairs)
+    # Counts alone are told: who reads which pairs failed would write rules for them.
+    assert wrong <= 0.05 * near
+    assert lost <= 0.25 * (len(pairs) - near)

