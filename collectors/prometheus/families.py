@@ -6,7 +6,7 @@ A pure reading of two TOML files; nothing here knows of targets or stores.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -46,9 +46,9 @@ OneSeries = Annotated[Series, BeforeValidator(_series)]
 
 
 class Pair(_Row):
-    """One generation of names of a hit rate's counters. names: which versions have it, in words."""
+    """One generation of names of a hit rate's counters. versions: which have it, in words."""
 
-    names: str = ""
+    versions: str = ""
     hits: tuple[OneSeries, ...] = Field(min_length=1)
     queries: tuple[OneSeries, ...] = ()
     misses: tuple[OneSeries, ...] = ()
@@ -63,6 +63,14 @@ class Pair(_Row):
     def asked(self) -> tuple[Series, ...]:
         """The series of the denominator beside the hits: all queries, or the misses."""
         return self.queries or self.misses
+
+    def known_by(self, names: Collection[str]) -> bool:
+        """Return whether a source with counters of these names has this pair. A labelled counter is not there before its first event."""
+        return any(series.name in names for series in (self.queries or (*self.hits, *self.misses)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(series.name for series in (*self.hits, *self.asked)))
 
 
 class Ratio(_Row):
@@ -80,10 +88,9 @@ class Ratio(_Row):
     mean: bool = False
     pairs: tuple[Pair, ...] = Field(min_length=1)
 
-    def pair(self, names: Iterable[str]) -> Pair | None:
-        """Return the first pair with a counter of its denominator among these names."""
-        known = set(names)
-        return next((pair for pair in self.pairs if any(series.name in known for series in pair.asked)), None)
+    def pair(self, names: Collection[str]) -> Pair | None:
+        """Return the first pair that a source with counters of these names has."""
+        return next((pair for pair in self.pairs if pair.known_by(names)), None)
 
 
 class Count(_Row):
@@ -96,10 +103,9 @@ class Count(_Row):
     note: str = ""
     series: tuple[tuple[OneSeries, ...], ...] = Field(min_length=1)
 
-    def chosen(self, names: Iterable[str]) -> tuple[Series, ...]:
+    def chosen(self, names: Collection[str]) -> tuple[Series, ...]:
         """Return the first alternative with a counter among these names; empty when there is none."""
-        known = set(names)
-        return next((several for several in self.series if any(one.name in known for one in several)), ())
+        return next((several for several in self.series if any(one.name in names for one in several)), ())
 
 
 class Gauge(_Row):
