@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import uvicorn
 import uvloop
@@ -65,6 +66,14 @@ async def _serve(settings: CollectorSettings) -> None:
         _log.info("stopping: what was taken is being committed")
 
 
+class Looker(Protocol):
+    """What goes and looks at sources by itself, from start() to stop()."""
+
+    def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
 class Collector:
     """start() raises CollectorError or StorageError; stop() drains and may be called after a failed start."""
 
@@ -77,7 +86,7 @@ class Collector:
         self._grpc: GrpcReceiver | None = None
         self._http: _HttpServer | None = None
         self._http_task: asyncio.Task[None] | None = None
-        self._scraper: Scraper | None = None
+        self._lookers: list[Looker] = []
 
     async def start(self) -> None:
         settings = self._settings
@@ -95,13 +104,19 @@ class Collector:
             raise
         self._http = _HttpServer(create_app(self._intake, health=self.health))
         self._http_task = asyncio.create_task(self._http.serve(sockets=[listening]), name="http")
-        self._scraper = Scraper(settings.targets, StoreSink(self._store, self._pipeline), self.metrics, families=families, now_ms=now_ms)
-        self._scraper.start()
+        sink = StoreSink(self._store, self._pipeline)
+        self._lookers = [Scraper(settings.targets, sink, self.metrics, families=families, now_ms=now_ms)]
+        if settings.servers:
+            from collectors.prometheus.servers import ServerReaders  # noqa: PLC0415 - its client library takes 0.4 s to import
+
+            self._lookers.append(ServerReaders(settings.servers, sink, self.metrics, families=families, now_ms=now_ms))
+        for looker in self._lookers:
+            looker.start()
 
     async def stop(self) -> None:
         """Take no more, commit what was taken, close the store."""
-        if self._scraper:
-            await self._scraper.stop()
+        for looker in self._lookers:
+            await looker.stop()
         if self._http and self._http_task:
             self._http.should_exit = True
             await self._http_task

@@ -85,8 +85,15 @@ def write_scrape(store: Store, source: SourceKey, scrape: Scrape, *, now_ms: int
     return faults
 
 
+def newest_ms(store: Store, source: SourceKey) -> int | None:
+    """Return the time of the newest reading stored of a source, None when there is none."""
+    with store.read() as connection:
+        row = connection.exec_driver_sql(_LAST_SEEN, (source.kind, source.service, source.instance, source.scope, source.dialect)).first()
+        return row[2] if row else None
+
+
 _LAST_SEEN: Final = """
-SELECT last_seen_ms, last_error FROM sources WHERE kind = ? AND service = ? AND instance = ? AND scope = ? AND dialect = ?
+SELECT last_seen_ms, last_error, last_span_ms FROM sources WHERE kind = ? AND service = ? AND instance = ? AND scope = ? AND dialect = ?
 """
 
 

@@ -6,6 +6,7 @@ import asyncio
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
@@ -18,6 +19,7 @@ from collectors.prometheus.families import Families
 from collectors.prometheus.keep import sort
 from collectors.prometheus.parse import OPENMETRICS, TEXT, Page, parse
 from collectors.settings import ScrapeTarget
+from collectors.ticking import Ticker
 from storage.rows import Scrape, SourceKey
 
 # The plain text format first: every exporter has it, and some give an OpenMetrics page that breaks its own rules.
@@ -29,7 +31,7 @@ _HEADERS: Final = {
 
 
 class Sink(Protocol):
-    """Where what was seen goes. Both calls commit before they return."""
+    """Where what was seen goes. What is written is committed before a call returns."""
 
     async def scraped(self, source: SourceKey, scrape: Scrape, *, max_series: int) -> str:
         """Store it; return what is wrong with it, '' when nothing is."""
@@ -37,6 +39,10 @@ class Sink(Protocol):
 
     async def failed(self, source: SourceKey, error: str, now_ms: int) -> None:
         """Store that a look at a source failed."""
+        ...
+
+    async def newest_ms(self, source: SourceKey) -> int | None:
+        """Return the time of the newest reading stored of a source, None when there is none."""
         ...
 
 
@@ -59,33 +65,17 @@ class Scraper:
         self._metrics = metrics
         self._families = families
         self._now_ms = now_ms
-        self._sleep = sleep
-        self._rng = rng
-        self._tasks: list[asyncio.Task[None]] = []
+        self._ticker = Ticker("scrape", metrics, sleep=sleep, rng=rng)
         self._clients: dict[ScrapeTarget, httpx.AsyncClient] = {}
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._loop(target), name="scrape") for target in self._targets]
+        for target in self._targets:
+            self._ticker.start(partial(self.once, target), interval_s=target.interval_s, jitter_ratio=target.jitter_ratio)
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._ticker.stop()
         for client in self._clients.values():
             await client.aclose()
-
-    async def _loop(self, target: ScrapeTarget) -> None:
-        loop = asyncio.get_running_loop()
-        # Targets started together must not be asked together for ever.
-        await self._sleep(self._rng() * target.interval_s * target.jitter_ratio)
-        while True:
-            began = loop.time()
-            try:
-                await self.once(target)
-            except Exception as error:  # noqa: BLE001 - this target's loop; counted, and the next interval tries again
-                self._metrics.failures.labels("scrape", type(error).__name__).inc()
-            pause = target.interval_s * (1 + target.jitter_ratio * (self._rng() - 0.5))
-            await self._sleep(max(0.0, pause - (loop.time() - began)))
 
     async def once(self, target: ScrapeTarget) -> None:
         """Scrape a target and store what came of it."""

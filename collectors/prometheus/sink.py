@@ -24,3 +24,7 @@ class StoreSink:
     async def failed(self, source: SourceKey, error: str, now_ms: int) -> None:
         """Store that a look at a source failed. Raises StorageError when the store does not commit."""
         await self._pipeline.call(lambda: metrics.record_scrape_error(self._store, source, error, now_ms=now_ms))
+
+    async def newest_ms(self, source: SourceKey) -> int | None:
+        """Return the time of the newest reading stored of a source. Raises StorageError."""
+        return await self._pipeline.call(lambda: counters.newest_ms(self._store, source))

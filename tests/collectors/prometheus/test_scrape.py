@@ -77,6 +77,9 @@ class Kept:
     async def failed(self, source: SourceKey, error: str, now_ms: int) -> None:
         self.errors.append(error)
 
+    async def newest_ms(self, source: SourceKey) -> int | None:
+        return None
+
 
 async def once(one: ScrapeTarget) -> Kept:
     kept = Kept()
