@@ -8,6 +8,7 @@
 │   ├── WriteFailed         this request's rows cannot be written, and never will be (500, INTERNAL)
 │   ├── UnsafeBind          an address open to others, without a token
 │   ├── BindFailed          the address is taken, or not ours
+│   ├── BadFamilies         the file that says what counters mean cannot be used
 │   └── ScrapeFailed        the target did not give a page of metrics
 └── retryable
     ├── Overloaded          the queue is full (503, UNAVAILABLE with RetryInfo)
@@ -54,6 +55,10 @@ class UnsafeBind(CollectorError):
 
 class BindFailed(CollectorError):
     """The address is taken, or is not one of this machine's."""
+
+
+class BadFamilies(CollectorError):
+    """The file that says what counters mean cannot be read, or is not what it should be."""
 
 
 class ScrapeFailed(CollectorError):

@@ -12,6 +12,8 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
 
 import uvicorn
 import uvloop
@@ -22,12 +24,13 @@ from collectors.otlp.intake import Intake
 from collectors.otlp.receiver_grpc import GrpcReceiver
 from collectors.otlp.receiver_http import create_app
 from collectors.pipeline import Pipeline
+from collectors.prometheus.families import load as load_families
 from collectors.prometheus.scrape import Scraper
+from collectors.prometheus.sink import StoreSink
 from collectors.settings import CollectorSettings
-from storage import metrics as stored_metrics
 from storage import spans
 from storage.errors import StorageError, StoreMissing
-from storage.rows import SampleRow, SourceBatch, SourceKey, WriteResult
+from storage.rows import SourceBatch, WriteResult
 from storage.store import Store, open_telemetry
 
 EXIT_CANNOT_START = 3  # the CLI's code for it, whatever is in the way
@@ -63,6 +66,14 @@ async def _serve(settings: CollectorSettings) -> None:
         _log.info("stopping: what was taken is being committed")
 
 
+class Looker(Protocol):
+    """What goes and looks at sources by itself, from start() to stop()."""
+
+    def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
 class Collector:
     """start() raises CollectorError or StorageError; stop() drains and may be called after a failed start."""
 
@@ -75,12 +86,13 @@ class Collector:
         self._grpc: GrpcReceiver | None = None
         self._http: _HttpServer | None = None
         self._http_task: asyncio.Task[None] | None = None
-        self._scraper: Scraper | None = None
+        self._lookers: list[Looker] = []
 
     async def start(self) -> None:
         settings = self._settings
         for bind in (settings.grpc_bind, settings.http_bind):
             check_bind(bind, token=settings.token, insecure=settings.insecure)
+        families = load_families(Path(settings.families_file) if settings.families_file else None)
         listening = listen(settings.http_bind)
         try:
             self._grpc = GrpcReceiver(self._intake, settings.grpc_bind)
@@ -92,13 +104,19 @@ class Collector:
             raise
         self._http = _HttpServer(create_app(self._intake, health=self.health))
         self._http_task = asyncio.create_task(self._http.serve(sockets=[listening]), name="http")
-        self._scraper = Scraper(settings.targets, _StoreSink(self._store, self._pipeline), self.metrics, now_ms=now_ms)
-        self._scraper.start()
+        sink = StoreSink(self._store, self._pipeline)
+        self._lookers = [Scraper(settings.targets, sink, self.metrics, families=families, now_ms=now_ms)]
+        if settings.servers:
+            from collectors.prometheus.servers import ServerReaders  # noqa: PLC0415 - its client library takes 0.4 s to import
+
+            self._lookers.append(ServerReaders(settings.servers, sink, self.metrics, families=families, now_ms=now_ms))
+        for looker in self._lookers:
+            looker.start()
 
     async def stop(self) -> None:
         """Take no more, commit what was taken, close the store."""
-        if self._scraper:
-            await self._scraper.stop()
+        for looker in self._lookers:
+            await looker.stop()
         if self._http and self._http_task:
             self._http.should_exit = True
             await self._http_task
@@ -123,25 +141,6 @@ class Collector:
         if self._store is None:
             raise StoreMissing("the store is not open yet")
         return spans.write(self._store, batches, now_ms=now_ms())
-
-
-class _StoreSink:
-    """Scraped samples are written on the pipeline's own thread: one writer a file."""
-
-    def __init__(self, store: Store, pipeline: Pipeline) -> None:
-        self._store = store
-        self._pipeline = pipeline
-
-    async def samples(self, source: SourceKey, samples: Sequence[SampleRow], error: str, now_ms: int) -> None:
-        def write() -> None:
-            stored_metrics.write_samples(self._store, source, samples, now_ms=now_ms)
-            if error:
-                stored_metrics.record_scrape_error(self._store, source, error, now_ms=now_ms)
-
-        await self._pipeline.call(write)
-
-    async def failure(self, source: SourceKey, error: str, now_ms: int) -> None:
-        await self._pipeline.call(lambda: stored_metrics.record_scrape_error(self._store, source, error, now_ms=now_ms))
 
 
 class _HttpServer(uvicorn.Server):

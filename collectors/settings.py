@@ -10,12 +10,61 @@ from storage.settings import StorageSettings
 
 @dataclass(frozen=True, slots=True)
 class ScrapeTarget:
-    """url: the whole URL of a /metrics page. bearer: sent as a bearer token when not empty."""
+    """A /metrics page. url: the whole URL.
+
+    bearer, or username and password: sent when not empty. ca_file: PEM of the authority to trust, '' = the system's; verify: off takes any
+    certificate. jitter_ratio: the share of the interval by which scrapes are spread, 0…1. max_body_bytes: before and after decompression.
+    max_series: counters kept apart; those above it are summed into overflow series.
+    """
 
     url: str
     interval_s: float = 5.0
     timeout_s: float = 3.0
     bearer: str = ""
+    username: str = ""
+    password: str = ""
+    ca_file: str = ""
+    verify: bool = True
+    jitter_ratio: float = 0.1
+    max_body_bytes: int = 16 * 1024 * 1024
+    max_series: int = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusServer:
+    """A Prometheus server to ask. url: its base. match: label matchers that every series must meet, such as job="vllm".
+
+    backfill_s: how far back the first look goes; step_s: how much time one query covers. The rest is as for a scrape target.
+    """
+
+    url: str
+    interval_s: float = 15.0
+    timeout_s: float = 10.0
+    bearer: str = ""
+    username: str = ""
+    password: str = ""
+    ca_file: str = ""
+    verify: bool = True
+    match: str = ""
+    backfill_s: float = 3_600.0
+    step_s: float = 300.0
+    max_body_bytes: int = 16 * 1024 * 1024
+    max_series: int = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class RedisTarget:
+    """A Redis or Valkey server to sample. keys_per_tick: keys looked at in a tick; budget_ms: when a tick's looking at keys ends.
+
+    slowlog_entries: the newest slow commands that are read, without their arguments.
+    """
+
+    url: str
+    interval_s: float = 10.0
+    timeout_s: float = 2.0
+    keys_per_tick: int = 200
+    budget_ms: float = 25.0
+    slowlog_entries: int = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +79,6 @@ class CollectorSettings:
     max_attribute_chars: int = 65_536  # longer strings are cut with a marker
     record_prompts: bool = True  # off: prompt texts are dropped before they are stored
     targets: Sequence[ScrapeTarget] = field(default_factory=tuple)
+    servers: Sequence[PrometheusServer] = field(default_factory=tuple)
+    redis: Sequence[RedisTarget] = field(default_factory=tuple)
+    families_file: str = ""  # a table of the user's, beside the shipped one, of what counters mean

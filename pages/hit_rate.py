@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.charts import rates
-from app.ui import chrome, handles, lever, panels, states, tables
+from app.ui import chrome, counters_panel, handles, lever, panels, states, tables
 from app.views import hit_rate
 
 selection = chrome.open_page("Hit rate", tier=True)
@@ -22,6 +22,8 @@ def body() -> None:
     states.stale(loaded.extent.last_ms if selection.moving else None, now)
     chrome.stamp(now, loaded.extent.last_ms)
     if not loaded.counts.total and not loaded.others:
+        if counters_panel.hit_rates(window, now):
+            return
         states.no_lookups(last_ms=loaded.extent.last_ms, now_ms=now, window_name=selection.name)
         return
     if selection.scope.tier:
@@ -47,6 +49,7 @@ def body() -> None:
     if loaded.others:
         st.markdown("**Other caches, counted apart**")
         tables.show(hit_rate.other_rows(loaded), alt="Caches of other kinds")
+    counters_panel.hit_rates(window, now)
 
 
 chrome.live(body)

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.ui import chrome, handles, states, tables
+from app.ui import chrome, counters_panel, handles, states, tables
 from app.ui.text import literal
 from app.views import sources, words
 
@@ -22,6 +22,7 @@ def body() -> None:
         return
     st.markdown("**Senders and scrape targets, since each was first seen**")
     tables.show(sources.source_rows(view), alt="Every sender of telemetry and every scrape target")
+    counters_panel.sources(view.window, now)
     left, right = st.columns(2)
     with left:
         st.markdown("**The gateways' counters beside the stored lookups**")

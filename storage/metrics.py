@@ -6,11 +6,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from sqlalchemy import Connection
 
 from storage import sources
+from storage.increases import step
 from storage.rows import SampleRow, SourceKey
 from storage.store import Store
 
@@ -44,19 +46,25 @@ def labels_text(labels: Mapping[str, str]) -> str:
     return json.dumps(dict(labels), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+def insert_samples(connection: Connection, source_id: int, samples: Sequence[SampleRow]) -> tuple[int, dict[str, int]]:
+    """Insert samples in the transaction; return how many, and how many were refused by reason."""
+    kept = [row for row in samples if not math.isnan(row.value)]
+    if kept:
+        connection.exec_driver_sql(_INSERT, [(source_id, *row) for row in kept])
+    return len(kept), {NOT_A_NUMBER: len(samples) - len(kept)} if len(kept) < len(samples) else {}
+
+
 def write_samples(store: Store, source: SourceKey, samples: Sequence[SampleRow], *, now_ms: int) -> int:
     """Store one scrape's samples and return how many. A good scrape clears the source's last error."""
-    kept = [row for row in samples if not math.isnan(row.value)]
     with store.write() as connection:
         source_id = sources.find_or_make(connection, source, now_ms=now_ms)
-        if kept:
-            connection.exec_driver_sql(_INSERT, [(source_id, *row) for row in kept])
-        newest = max((row.at_ms for row in kept), default=None)
-        sources.count(connection, source_id, accepted=len(kept), last_span_ms=newest)
-        if len(kept) < len(samples):
-            sources.add_rejects(connection, source_id, {NOT_A_NUMBER: len(samples) - len(kept)}, now_ms=now_ms)
+        stored, refused = insert_samples(connection, source_id, samples)
+        newest = max((row.at_ms for row in samples if not math.isnan(row.value)), default=None)
+        sources.count(connection, source_id, accepted=stored, last_span_ms=newest)
+        if refused:
+            sources.add_rejects(connection, source_id, refused, now_ms=now_ms)
         sources.clear_error(connection, source_id)
-    return len(kept)
+    return stored
 
 
 def record_scrape_error(store: Store, source: SourceKey, error: str, now_ms: int) -> None:
@@ -100,5 +108,4 @@ def increase(one: Series) -> float | None:
     """Return how much a counter grew over its samples, resets counted from zero; None with fewer than two samples."""
     if len(one.values) < 2:
         return None
-    pairs = zip(one.values, one.values[1:], strict=False)
-    return math.fsum(later - earlier if later >= earlier else later for earlier, later in pairs)
+    return math.fsum(step(earlier, None, later, None).increase for earlier, later in pairwise(one.values))

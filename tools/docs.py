@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from pydantic import BaseModel, SecretStr
+from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from app.cli import app
-from app.config import CONFIG_VARIABLE, FILE_NAME, SETTINGS, Config, PriceTable, Setting, TargetTable
+from app.config import CONFIG_VARIABLE, FILE_NAME, SETTINGS, TABLES, Config, Setting
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTE = "<!-- Written by tools/docs.py from the code. Change the code, then run it. -->"
@@ -37,7 +37,6 @@ SECTIONS = {
     "undo_window_s": "Operators' acts",
     "prices": "Tables",
 }
-TABLES: dict[str, type[BaseModel]] = {"prices": PriceTable, "scrape_targets": TargetTable}
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 SETTINGS_HEAD = f"""{NOTE}
@@ -64,13 +63,13 @@ output_usd = 0.60
 url = "http://127.0.0.1:9090/metrics"
 ```
 
-In the environment the two tables are JSON: `CACHESCOPE_PRICES='{{"my-model": {{"input_usd": 0.15, "output_usd": 0.6}}}}'`.
+In the environment tables are JSON: `CACHESCOPE_PRICES='{{"my-model": {{"input_usd": 0.15, "output_usd": 0.6}}}}'`.
 
 A policy of a namespace (its switch, threshold, TTL, verification mode and holdout) is no setting. The switch is changed on the page
 *Purge* and by `cachescope switch`, the threshold on the page *Thresholds* and by `cachescope threshold`, the rest by the gateway's
 [control API](gateway.md#control-api). `ttl_s` and `holdout_ratio` below hold where a namespace has no policy of its own.
 
-In the demo (`--demo`) the folder is `data_dir/demo`, and the configured upstream, stores, embeddings API and scrape targets are not used.
+In the demo (`--demo`) the folder is `data_dir/demo`, and the configured upstream, stores, embeddings API and further sources are not used.
 """
 
 COMMANDS_HEAD = f"""{NOTE}

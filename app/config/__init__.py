@@ -1,8 +1,8 @@
 """The settings a person writes: one TOML file and the environment (which wins), composed into what each part receives."""
 
 from app.config.addresses import is_loopback, reachable_url, split_bind
-from app.config.loading import CONFIG_VARIABLE, FILE_NAME, SETTINGS, Setting, load
-from app.config.model import DEMO_PRICES, PREFIX, Config, PriceTable, TargetTable
+from app.config.loading import CONFIG_VARIABLE, FILE_NAME, SETTINGS, TABLES, Setting, load
+from app.config.model import DEMO_PRICES, PREFIX, Config
 from app.errors import ConfigError
 
 __all__ = [
@@ -11,11 +11,10 @@ __all__ = [
     "FILE_NAME",
     "PREFIX",
     "SETTINGS",
+    "TABLES",
     "Config",
     "ConfigError",
-    "PriceTable",
     "Setting",
-    "TargetTable",
     "is_loopback",
     "load",
     "reachable_url",

@@ -19,11 +19,19 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from app.config.model import PREFIX, Config, PriceTable, TargetTable
+from app.config.model import PREFIX, Config, PriceTable
+from app.config.sources import RedisTable, ServerTable, TargetTable
 from app.errors import ConfigError
 
 CONFIG_VARIABLE = "CACHESCOPE_CONFIG"  # the TOML file's path; the one variable that is no setting
 FILE_NAME = "cachescope.toml"
+# The settings that are tables or lists of tables, with what a row of each holds.
+TABLES: Mapping[str, type[BaseModel]] = {
+    "prices": PriceTable,
+    "scrape_targets": TargetTable,
+    "prometheus_servers": ServerTable,
+    "redis_servers": RedisTable,
+}
 
 
 def _default_data_dir(environ: Mapping[str, str]) -> Path:
@@ -92,7 +100,7 @@ def load(environ: Mapping[str, str], *, demo: bool | None = None) -> Config:
     try:
         return Loaded(**given)
     except SettingsError as error:
-        field = next((name for name in ("prices", "scrape_targets") if f'"{name}"' in str(error)), "a setting")
+        field = next((name for name in TABLES if f'"{name}"' in str(error)), "a setting")
         raise ConfigError(f"{PREFIX}{field.upper()}: expected JSON") from error
     except ValidationError as error:
         raise ConfigError(_explain(error, environ, file)) from error
@@ -149,12 +157,11 @@ def _explain(error: ValidationError, environ: Mapping[str, str], file: Path | No
     origin = "" if environ.get(variable) or not file else f" in {file}"
     name = ".".join([variable if environ.get(variable) else top, *path[1:]]) + origin
     field = Config.model_fields.get(top)
-    secret = field is None or field.annotation is SecretStr or "url" in top or path[-1] == "bearer"
+    secret = field is None or field.annotation is SecretStr or "url" in top or path[-1] in {"bearer", "password", "url"}
     given = first["input"]
     plain = isinstance(given, str | int | float) and not (isinstance(given, float) and math.isnan(given))
     shown = f" = {given!r}" if plain and not secret else ""
     if first["type"] == "extra_forbidden":
-        rows: dict[str, type[BaseModel]] = {"prices": PriceTable, "scrape_targets": TargetTable}
-        row = rows.get(top)
+        row = TABLES.get(top)
         return f"unknown name {name}{_nearest(path[-1], list(row.model_fields) if row else list(Config.model_fields))}"
     return f"{name}{shown}: {first['msg'].removeprefix('Value error, ')}"

@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from app.config.addresses import is_loopback, reachable_url, split_bind, web_url
+from app.config.sources import RedisTable, ServerTable, TargetTable
 from app.errors import ConfigError
 from app.secretfiles import make_folder, read_or_make_secret
-from collectors.settings import CollectorSettings, ScrapeTarget
+from collectors.settings import CollectorSettings, PrometheusServer, RedisTarget, ScrapeTarget
 from engine.eviction import DEFAULT, POLICIES
 from engine.settings import EngineSettings, GatewaySettings, Price
 from storage.settings import StorageSettings
@@ -35,22 +36,6 @@ class PriceTable(BaseModel):
     input_usd: float = Field(ge=0, allow_inf_nan=False)
     output_usd: float = Field(ge=0, allow_inf_nan=False)
     cached_input_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-
-
-class TargetTable(BaseModel):
-    """One /metrics page to scrape."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    url: str
-    interval_s: float = Field(default=5.0, ge=1)
-    timeout_s: float = Field(default=3.0, gt=0)
-    bearer: SecretStr = SecretStr("")
-
-    @field_validator("url")
-    @classmethod
-    def _web(cls, value: str) -> str:
-        return web_url(value)
 
 
 class Config(BaseSettings):
@@ -200,7 +185,21 @@ class Config(BaseSettings):
     )
     scrape_targets: tuple[TargetTable, ...] = Field(
         default=(),
-        description="List of further /metrics pages: url, interval_s, timeout_s, bearer. The gateway's own is always scraped.",
+        description="List of further /metrics pages: url, interval_s, timeout_s, jitter_ratio, bearer or username and password, ca_file, "
+        "verify, max_body_bytes, max_series. The gateway's own is always scraped.",
+    )
+    prometheus_servers: tuple[ServerTable, ...] = Field(
+        default=(),
+        description="List of Prometheus servers to ask for known counters: url, interval_s, timeout_s, match (label matchers), backfill_s, "
+        "step_s, and as for a page bearer or username and password, ca_file, verify, max_body_bytes, max_series.",
+    )
+    redis_servers: tuple[RedisTable, ...] = Field(
+        default=(),
+        description="List of Redis or Valkey servers to sample: url, interval_s, timeout_s, keys_per_tick, budget_ms, slowlog_entries.",
+    )
+    families_file: str = Field(
+        default="",
+        description="TOML file that says what further counters mean, beside the shipped table; relative to data_dir.",
     )
 
     @field_validator("gateway_bind", "otlp_grpc_bind", "otlp_http_bind", "console_bind", "stub_bind")
@@ -357,14 +356,16 @@ class Config(BaseSettings):
             queue_bytes=self.otlp_queue_bytes,
             max_attribute_chars=self.max_attribute_chars,
             record_prompts=self.record_prompts,
-            targets=(
-                own,
-                *(
-                    ScrapeTarget(url=t.url, interval_s=t.interval_s, timeout_s=t.timeout_s, bearer=t.bearer.get_secret_value())
-                    for t in others
-                ),
-            ),
+            targets=(own, *(ScrapeTarget(**table.plain()) for table in others)),
+            servers=() if self.demo else tuple(PrometheusServer(**table.plain()) for table in self.prometheus_servers),
+            redis=() if self.demo else tuple(RedisTarget(**table.plain()) for table in self.redis_servers),
+            families_file=str(self.families_path or ""),
         )
+
+    @property
+    def families_path(self) -> Path | None:
+        """The user's table of what counters mean, None when there is none."""
+        return self.data_dir / Path(self.families_file).expanduser() if self.families_file else None
 
     def guard(self, service: str) -> None:
         """Refuse to expose a service beyond this machine without a token or login. Raises ConfigError.

@@ -6,12 +6,15 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import streamlit as st
 
 from app.adapters.base import EngineAdapter
 from app.config import Config, load
 from app.wiring import Wiring
+from collectors.prometheus.families import Families
+from collectors.prometheus.families import load as load_families
 from storage.store import Store
 
 
@@ -35,6 +38,16 @@ def ops() -> Store:
 
 def engine() -> EngineAdapter:
     return wiring().engine()
+
+
+def families() -> Families:
+    """Return what counters mean: the shipped table and the user's. Raises BadFamilies."""
+    return _families(config().families_path)
+
+
+@st.cache_resource(show_spinner=False)
+def _families(extension: Path | None) -> Families:
+    return load_families(extension)
 
 
 def now_ms() -> int:

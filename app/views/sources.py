@@ -158,7 +158,13 @@ def _sentence(found: Sequence[SourceStatus], balance: Reconciliation | None, now
 
 
 # Only traces are understood by a dialect.
-_NO_DIALECT = {"scrape": "Prometheus text", "otlp_metrics": "not stored", "otlp_logs": "not stored"}
+_NO_DIALECT = {
+    "scrape": "Prometheus text",
+    "prometheus": "Prometheus API",
+    "redis": "Redis INFO",
+    "otlp_metrics": "not stored",
+    "otlp_logs": "not stored",
+}
 
 
 def source_rows(view: Sources) -> list[dict[str, object]]:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,3 +165,62 @@ def running_cluster() -> Iterator[RedisCluster]:
         yield cluster
     finally:
         cluster.discard()
+
+
+@dataclass
+class PrometheusServer:
+    """A prometheus of its own, with blocks made from an OpenMetrics text whose samples carry their times. jobs: name -> target."""
+
+    openmetrics: str = ""
+    jobs: dict[str, str] = field(default_factory=dict)
+    port: int = field(default_factory=free_port)
+    folder: str = field(default_factory=lambda: tempfile.mkdtemp(prefix="cachescope-prometheus-"))
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        binary, tool = shutil.which("prometheus"), shutil.which("promtool")
+        assert binary, "prometheus is not installed: run `make test`, which installs it"
+        assert tool
+        folder = Path(self.folder)
+        targets = "".join(f"- job_name: {name}\n  static_configs: [{{targets: ['{target}']}}]\n" for name, target in self.jobs.items())
+        (folder / "prometheus.yml").write_text(
+            f"global: {{scrape_interval: 1s, scrape_timeout: 1s}}\nscrape_configs:\n{targets}" if targets else "{}"
+        )
+        if self.openmetrics:
+            (folder / "past.txt").write_text(self.openmetrics)
+            made = [tool, "tsdb", "create-blocks-from", "openmetrics", str(folder / "past.txt"), str(folder / "data")]
+            subprocess.run(made, check=True, capture_output=True, timeout=60)
+        self.process = subprocess.Popen(
+            [binary, f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}",
+             f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=error"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        wait_for(self._ready, what=f"prometheus on port {self.port} is ready", timeout_s=60)
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=2) as response:
+                return bool(response.status == 200)
+        except OSError:
+            return False
+
+    def discard(self) -> None:
+        if self.process:
+            self.process.kill()
+            self.process.wait(timeout=10)
+        shutil.rmtree(Path(self.folder), ignore_errors=True)
+
+
+@contextlib.contextmanager
+def running_prometheus(openmetrics: str = "", jobs: dict[str, str] | None = None) -> Iterator[PrometheusServer]:
+    server = PrometheusServer(openmetrics, jobs or {})
+    try:
+        server.start()
+        yield server
+    finally:
+        server.discard()

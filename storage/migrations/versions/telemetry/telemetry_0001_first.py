@@ -13,6 +13,39 @@ depends_on = None
 
 def upgrade() -> None:
     op.create_table(
+        "counter_minutes",
+        sa.Column("series_id", sa.Integer(), nullable=False),
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("increase", sa.Float(), nullable=False),
+        sa.Column("steps", sa.Integer(), nullable=False),
+        sa.Column("covered_ms", sa.BigInteger(), nullable=False),
+        sa.Column("resets", sa.Integer(), nullable=False),
+        sa.Column("anomalies", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("series_id", "at_ms"),
+    )
+    op.create_index("ix_counter_minute_at", "counter_minutes", ["at_ms"], unique=False)
+    op.create_table(
+        "counter_series",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("source_id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("labels", sa.String(), nullable=False),
+        sa.Column("first_ms", sa.BigInteger(), nullable=False),
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("value", sa.Float(), nullable=False),
+        sa.Column("start_ms", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("source_id", "name", "labels"),
+    )
+    op.create_table(
+        "source_snapshots",
+        sa.Column("source_id", sa.Integer(), nullable=False),
+        sa.Column("topic", sa.String(), nullable=False),
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("body", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("source_id", "topic"),
+    )
+    op.create_table(
         "lookups",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("trace_id", sa.LargeBinary(), nullable=False),

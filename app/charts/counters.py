@@ -1,0 +1,53 @@
+"""Hit rates of counter-only sources over time: one small chart a unit, since tokens, requests and keys are not to be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.charts import theme
+from app.charts.theme import Chart
+from app.views import words
+from app.views.counters import Rate
+from storage.reads.window import Window
+
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_MOST_LINES = 12
+
+
+def units(rates: Sequence[Rate]) -> list[str]:
+    """Return the units that have something to draw, in a fixed order."""
+    present = {rate.cache.unit for rate in rates if rate.ratio is not None}
+    return [unit for unit in ("requests", "tokens", "keys", "blocks", "items") if unit in present]
+
+
+def hit_rates(rates: Sequence[Rate], window: Window, unit: str) -> Chart:
+    """Lines of the hit rates counted in one unit, on a fixed axis. A bucket without a query, or without a reading, is a gap."""
+    made = theme.figure(height=200)
+    drawn = sorted((rate for rate in rates if rate.cache.unit == unit and rate.ratio is not None), key=lambda rate: -rate.queries)
+    for place, rate in enumerate(drawn[:_MOST_LINES]):
+        known = {at_ms: (hits, queries) for at_ms, hits, queries in rate.buckets}
+        values: list[float | None] = []
+        told: list[str] = []
+        for at_ms in window.buckets:
+            hits, queries = known.get(at_ms, (0.0, 0.0))
+            good = queries > 0 and hits <= queries * 1.000001
+            values.append(100 * hits / queries if good else None)
+            told.append(f"{hits:,.0f} of {queries:,.0f} {unit}" if good else "")
+        made.add_scatter(
+            x=theme.times([at_ms + window.bucket_ms // 2 for at_ms in window.buckets]),
+            y=values,
+            mode="lines+markers",
+            name=f"{theme.label(rate.system)}: {theme.label(rate.cache.title)}, {theme.label(rate.source)}",
+            line={"color": _COLOURS[place % len(_COLOURS)], "dash": _DASHES[place // len(_COLOURS) % len(_DASHES)], "width": 2},
+            marker={"size": 4},
+            cliponaxis=False,
+            connectgaps=False,
+            customdata=told,
+            hovertemplate="%{y:.1f} %, %{customdata}",
+        )
+    theme.time_axis(made, window)
+    theme.ratio_axis(made)
+    left = f"; {len(drawn) - _MOST_LINES} more are in the table" if len(drawn) > _MOST_LINES else ""
+    title = f"Hit rates of sources that only count, in {unit}, per {words.each(window.bucket_ms)}{left}"
+    return Chart(title, made, f"{title}: {words.many(len(drawn), 'line', 'lines')} from {words.span(window.start_ms, window.end_ms)}")

@@ -1,0 +1,75 @@
+"""The tables of further sources: /metrics pages, Prometheus servers, Redis servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+
+from app.config.addresses import web_url
+
+
+class _SourceTable(BaseModel):
+    """What all further sources have in common."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("url", check_fields=False)
+    @classmethod
+    def _web(cls, value: str) -> str:
+        return web_url(value)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the fields as the collector's settings take them, secrets in the clear."""
+        return {name: value.get_secret_value() if isinstance(value, SecretStr) else value for name, value in self}
+
+
+class _WebTable(_SourceTable):
+    """Who asks, and whose certificate is taken."""
+
+    bearer: SecretStr = SecretStr("")
+    username: str = ""
+    password: SecretStr = SecretStr("")
+    ca_file: str = ""
+    verify: bool = True
+    max_body_bytes: int = Field(default=16 * 1024 * 1024, ge=1024)
+
+
+class TargetTable(_WebTable):
+    """One /metrics page to scrape."""
+
+    url: str
+    interval_s: float = Field(default=5.0, ge=1)
+    timeout_s: float = Field(default=3.0, gt=0)
+    jitter_ratio: float = Field(default=0.1, ge=0, le=1)
+    max_series: int = Field(default=2_000, ge=1, le=50_000)
+
+
+class ServerTable(_WebTable):
+    """One Prometheus server to ask."""
+
+    url: str
+    interval_s: float = Field(default=15.0, ge=1)
+    timeout_s: float = Field(default=10.0, gt=0)
+    match: str = ""
+    backfill_s: float = Field(default=3_600.0, ge=0, le=31 * 86_400)
+    step_s: float = Field(default=300.0, ge=10, le=3_600)
+    max_series: int = Field(default=5_000, ge=1, le=50_000)
+
+
+class RedisTable(_SourceTable):
+    """One Redis or Valkey server to sample."""
+
+    url: str
+    interval_s: float = Field(default=10.0, ge=1)
+    timeout_s: float = Field(default=2.0, gt=0)
+    keys_per_tick: int = Field(default=200, ge=0, le=5_000)
+    budget_ms: float = Field(default=25.0, gt=0, le=1_000)
+    slowlog_entries: int = Field(default=16, ge=0, le=128)
+
+    @field_validator("url")
+    @classmethod
+    def _web(cls, value: str) -> str:
+        if not value.startswith(("redis://", "rediss://")):
+            raise ValueError("expected redis://host:port/db or rediss://…")
+        return value

@@ -1,0 +1,52 @@
+"""Counter-only sources on Hit rate and on Sources: drawn apart from lookups, each in its own unit."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.charts import counters as charts
+from app.ui import handles, panels, states, tables
+from app.ui.text import literal
+from app.views import counters
+from app.views.counters import Counters
+from storage.reads.window import Window
+
+
+def load(window: Window, now_ms: int) -> Counters:
+    return counters.load(handles.telemetry, handles.families, window=window, now_ms=now_ms)
+
+
+def hit_rates(window: Window, now_ms: int) -> bool:
+    """Draw the hit rates of sources that only count; return whether there was one."""
+    view = load(window, now_ms)
+    found = counters.totals(view)
+    if not found:
+        return False
+    st.markdown("**Sources that only count, each in its own unit and in no total of this page**")
+    st.caption(literal(counters.sentence(view)))
+    for unit in charts.units(found):
+        drawn = [rate for rate in found if rate.cache.unit == unit]
+        panels.chart(charts.hit_rates(drawn, window, unit), rows=counters.bucket_rows(drawn), key=f"counters_{unit}")
+    bar = {"hit rate": tables.percent_bar("hit rate", help="Hits over queries, from what the counters grew by. Empty = no data.")}
+    tables.show(counters.rate_rows(view), alt="Hit rates of sources that only count", columns=bar)
+    return True
+
+
+def sources(window: Window, now_ms: int) -> None:
+    """Draw what scraped and sampled sources counted, and what their pages held."""
+    view = load(window, now_ms)
+    states.report(view.failures, (counters.FAMILIES,))
+    bar = {"hit rate": tables.percent_bar("hit rate")}
+    if rates := counters.rate_rows(view):
+        st.markdown("**Hit rates of sources that only count**")
+        st.caption(literal(counters.sentence(view)))
+        tables.show(rates, alt="Hit rates of sources that only count", columns=bar)
+    if counts := counters.count_rows(view):
+        st.markdown("**Counters without a rate, and by how much they grew in this range**")
+        tables.show(counts, alt="Counters without a rate", columns={"grew by": tables.number("grew by")})
+    if levels := counters.level_rows(view):
+        st.markdown("**Gauges, as they were read last**")
+        tables.show(levels, alt="Gauges of sources, with a warning where they mislead")
+    if pages := counters.page_rows(view):
+        st.markdown("**What the newest pages of metrics held**")
+        tables.show(pages, alt="Facts of the newest scraped pages")

@@ -1,0 +1,184 @@
+"""Cumulative counters of other systems: exact increases by series and minute, counted when a reading arrives.
+
+A series is a source, a name and a set of labels; a change of labels is a new series, never a reset of the old one. Increases are
+counted series by series and summed afterwards, by whoever reads them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from sqlalchemy import Connection
+
+from storage import sources
+from storage.increases import Step, first, step
+from storage.metrics import insert_samples
+from storage.rows import CounterReading, Scrape, SourceKey
+from storage.store import Store
+
+NOT_A_COUNT: Final = "not_a_count"  # the reason under which a counter's NaN, infinite and negative values are refused
+LEFT_OUT: Final = "series above the bound were left out"
+FOLDED: Final = "series above the bound were summed into the overflow series"
+_MINUTE_MS: Final = 60_000
+_ACTIVE_MS: Final = 24 * 3_600_000  # series not seen for so long make room for new ones under the bound
+
+_SERIES: Final = "SELECT name, labels, id, at_ms, value, start_ms FROM counter_series WHERE source_id = ? AND at_ms >= ?"
+_FIND: Final = "SELECT id, at_ms, value, start_ms FROM counter_series WHERE source_id = ? AND name = ? AND labels = ?"
+_ADD: Final = """
+INSERT INTO counter_series (source_id, name, labels, first_ms, at_ms, value, start_ms) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id
+"""
+_MOVE: Final = "UPDATE counter_series SET at_ms = ?, value = ?, start_ms = ? WHERE id = ?"
+_MINUTE: Final = """
+INSERT INTO counter_minutes (series_id, at_ms, increase, steps, covered_ms, resets, anomalies) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (series_id, at_ms) DO UPDATE SET increase = increase + excluded.increase, steps = steps + excluded.steps,
+covered_ms = covered_ms + excluded.covered_ms, resets = resets + excluded.resets, anomalies = anomalies + excluded.anomalies
+"""
+_SNAPSHOT: Final = """
+INSERT INTO source_snapshots (source_id, topic, at_ms, body) VALUES (?, ?, ?, ?)
+ON CONFLICT (source_id, topic) DO UPDATE SET at_ms = excluded.at_ms, body = excluded.body
+"""
+
+
+class _Series:
+    """What is known of one series while a scrape is written."""
+
+    __slots__ = ("at_ms", "id", "start_ms", "value")
+
+    def __init__(self, series_id: int, at_ms: int, value: float, start_ms: int | None) -> None:
+        self.id, self.at_ms, self.value, self.start_ms = series_id, at_ms, value, start_ms
+
+
+def write_scrape(store: Store, source: SourceKey, scrape: Scrape, *, now_ms: int, max_series: int) -> str:
+    """Store what one look at a source gave, in one transaction. Return what is wrong with it, '' when nothing is.
+
+    Readings that are not later than the last one of their series are ignored, so the same ones may come again.
+    """
+    with store.write() as connection:
+        before = connection.exec_driver_sql(
+            _LAST_SEEN, (source.kind, source.service, source.instance, source.scope, source.dialect)
+        ).first()
+        source_id = sources.find_or_make(connection, source, now_ms=now_ms)
+        last_ms, last_error = (before[0] or None, before[1]) if before else (None, "")
+        complete = last_ms is not None and not last_error and scrape.from_ms is None
+        good = [one for one in scrape.counters if math.isfinite(one.value) and one.value >= 0]
+        rejects = dict(scrape.rejects)
+        if len(good) < len(scrape.counters):
+            rejects[NOT_A_COUNT] = rejects.get(NOT_A_COUNT, 0) + len(scrape.counters) - len(good)
+        from_ms = last_ms if scrape.from_ms is None else scrape.from_ms
+        written = _Writer(connection, source_id, from_ms=from_ms, complete=complete, max_series=max_series, now_ms=now_ms)
+        written.take(good)
+        stored, refused = insert_samples(connection, source_id, scrape.samples)
+        rejects.update(refused)
+        newest = max([row.at_ms for row in scrape.samples] + [one.at_ms for one in good], default=None)
+        sources.count(connection, source_id, accepted=written.steps + stored, dropped=scrape.dropped, last_span_ms=newest)
+        if rejects:
+            sources.add_rejects(connection, source_id, rejects, now_ms=now_ms)
+        for topic, body in scrape.snapshots.items():
+            connection.exec_driver_sql(_SNAPSHOT, (source_id, topic, scrape.at_ms, body))
+        faults = "; ".join(part for part in (scrape.error, written.faults) if part)
+        if faults:
+            sources.note_error(connection, source_id, faults, now_ms=now_ms)
+        else:
+            sources.clear_error(connection, source_id)
+    return faults
+
+
+def newest_ms(store: Store, source: SourceKey) -> int | None:
+    """Return the time of the newest reading stored of a source, None when there is none."""
+    with store.read() as connection:
+        row = connection.exec_driver_sql(_LAST_SEEN, (source.kind, source.service, source.instance, source.scope, source.dialect)).first()
+        return row[2] if row else None
+
+
+_LAST_SEEN: Final = """
+SELECT last_seen_ms, last_error, last_span_ms FROM sources WHERE kind = ? AND service = ? AND instance = ? AND scope = ? AND dialect = ?
+"""
+
+
+class _Writer:
+    """Takes one look's readings of one source, inside its transaction."""
+
+    def __init__(
+        self, connection: Connection, source_id: int, *, from_ms: int | None, complete: bool, max_series: int, now_ms: int
+    ) -> None:
+        self._connection = connection
+        self._source_id = source_id
+        self._from_ms = from_ms
+        self._complete = complete
+        self._max_series = max_series
+        self._now_ms = now_ms
+        rows = connection.exec_driver_sql(_SERIES, (source_id, now_ms - _ACTIVE_MS))
+        self._known = {(row[0], row[1]): _Series(row[2], row[3], row[4], row[5]) for row in rows}
+        self._active = sum(not _is_folded(labels) for _, labels in self._known)
+        self._moved: dict[int, _Series] = {}
+        self._minutes: dict[tuple[int, int], list[float]] = {}
+        self._folded = self._left_out = 0
+        self.steps = 0
+
+    @property
+    def faults(self) -> str:
+        told = [f"{self._folded} {FOLDED}"] if self._folded else []
+        return "; ".join([*told, f"{self._left_out} {LEFT_OUT}"] if self._left_out else told)
+
+    def take(self, readings: Sequence[CounterReading]) -> None:
+        overflow: dict[tuple[str, str, int], float] = {}
+        for one in sorted(readings, key=lambda reading: reading.at_ms):
+            series = self._find(one.name, one.labels)
+            if series is not None or self._active < self._max_series:
+                self._active += series is None
+                self._reading(series, one, folded=False)
+            elif one.folded:
+                place = (one.name, one.folded, one.at_ms)
+                overflow[place] = overflow.get(place, 0.0) + one.value
+                self._folded += 1
+            else:
+                self._left_out += 1
+        for (name, labels, at_ms), value in sorted(overflow.items(), key=lambda item: item[0][2]):
+            one = CounterReading(name, labels, at_ms, value, None, "")
+            self._reading(self._find(name, labels), one, folded=True)
+        self._flush()
+
+    def _find(self, name: str, labels: str) -> _Series | None:
+        if (name, labels) not in self._known:
+            row = self._connection.exec_driver_sql(_FIND, (self._source_id, name, labels)).first()
+            if row is None:
+                return None
+            self._known[name, labels] = _Series(row[0], row[1], row[2], row[3])
+        return self._known[name, labels]
+
+    def _reading(self, series: _Series | None, one: CounterReading, *, folded: bool) -> None:
+        if series is None:
+            values = (self._source_id, one.name, one.labels, one.at_ms, one.at_ms, one.value, one.start_ms)
+            series_id = int(self._connection.exec_driver_sql(_ADD, values).scalar_one())
+            self._known[one.name, one.labels] = _Series(series_id, one.at_ms, one.value, one.start_ms)
+            counted = 0.0 if folded else first(one.value, one.start_ms, from_ms=self._from_ms, complete=self._complete)
+            self.steps += 1
+            if counted:
+                self._add(series_id, one.at_ms, Step(counted), covered_ms=0)
+        elif one.at_ms > series.at_ms:
+            taken = step(series.value, series.start_ms, one.value, one.start_ms, folded=folded)
+            self._add(series.id, one.at_ms, taken, covered_ms=one.at_ms - series.at_ms)
+            self.steps += 1
+            series.at_ms, series.value, series.start_ms = one.at_ms, one.value, one.start_ms
+            self._moved[series.id] = series
+
+    def _add(self, series_id: int, at_ms: int, taken: Step, *, covered_ms: int) -> None:
+        sums = self._minutes.setdefault((series_id, at_ms // _MINUTE_MS * _MINUTE_MS), [0.0, 0, 0, 0, 0])
+        for place, value in enumerate((taken.increase, 1, covered_ms, taken.reset, taken.anomaly)):
+            sums[place] += value
+
+    def _flush(self) -> None:
+        moves = [(one.at_ms, one.value, one.start_ms, one.id) for one in self._moved.values()]
+        _many(self._connection, _MOVE, moves)
+        _many(self._connection, _MINUTE, [(*place, *sums) for place, sums in self._minutes.items()])
+
+
+def _many(connection: Connection, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
+    if given := list(rows):
+        connection.exec_driver_sql(statement, given)
+
+
+def _is_folded(labels: str) -> bool:
+    return '"cachescope_overflow":"true"' in labels

@@ -1,0 +1,81 @@
+"""What counter-only sources counted: increases by series and bucket, their gauges and snapshots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from storage.metrics import Series, latest
+from storage.reads.window import Window
+
+_INCREASES = """
+SELECT s.source_id, s.name, s.labels, m.at_ms / :step * :step AS bucket, sum(m.increase), sum(m.covered_ms), sum(m.resets), sum(m.anomalies)
+FROM counter_minutes m JOIN counter_series s ON s.id = m.series_id
+WHERE m.at_ms >= :start AND m.at_ms < :end GROUP BY s.id, bucket ORDER BY s.source_id, s.name, s.id, bucket
+"""
+_KNOWN = "SELECT DISTINCT source_id, name FROM counter_series WHERE first_ms < ?"
+_SAMPLED = "SELECT id FROM sources WHERE kind IN ('scrape', 'prometheus', 'redis')"
+
+
+@dataclass(frozen=True, slots=True)
+class Increase:
+    """What one series grew by in a bucket. covered_ms: the time between the readings that this rests on."""
+
+    source_id: int
+    name: str
+    labels: Mapping[str, str]
+    at_ms: int
+    increase: float
+    covered_ms: int
+    resets: int
+    anomalies: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The newest state of a source under a topic."""
+
+    source_id: int
+    topic: str
+    at_ms: int
+    body: Mapping[str, object]
+
+
+def increases(conn: Connection, window: Window) -> list[Increase]:
+    """Return the increases of all series in the window's buckets; buckets without a reading are not there."""
+    values = {"step": window.bucket_ms, "start": window.start_ms, "end": window.end_ms}
+    rows = conn.exec_driver_sql(_INCREASES, values)
+    parsed: dict[str, dict[str, str]] = {}
+    found = []
+    for source_id, name, labels, *rest in rows:
+        if labels not in parsed:
+            parsed[labels] = json.loads(labels)
+        found.append(Increase(source_id, name, parsed[labels], *rest))
+    return found
+
+
+def known(conn: Connection, window: Window) -> dict[int, set[str]]:
+    """Return the names of counters that each source had before the window ended."""
+    found: dict[int, set[str]] = {}
+    for source_id, name in conn.exec_driver_sql(_KNOWN, (window.end_ms,)):
+        found.setdefault(source_id, set()).add(name)
+    return found
+
+
+def gauges(conn: Connection, names: Iterable[str]) -> dict[int, list[Series]]:
+    """Return the newest values of these gauges by source."""
+    wanted = sorted(names)
+    found = {
+        source_id: [one for name in wanted for one in latest(conn, source_id, name)]
+        for source_id in conn.exec_driver_sql(_SAMPLED).scalars()
+    }
+    return {source_id: series for source_id, series in found.items() if series}
+
+
+def snapshots(conn: Connection) -> list[Snapshot]:
+    """Return the newest snapshots of all sources."""
+    rows = conn.exec_driver_sql("SELECT source_id, topic, at_ms, body FROM source_snapshots ORDER BY source_id, topic")
+    return [Snapshot(row[0], row[1], row[2], json.loads(row[3])) for row in rows]

@@ -1,0 +1,213 @@
+"""Scraping: what is on a page is kept line by line, and a failed scrape is stored as such."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import gzip
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import trustme
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+
+from collectors.metrics import CollectorMetrics
+from collectors.prometheus.families import load
+from collectors.prometheus.scrape import Scraper, shown
+from collectors.settings import ScrapeTarget
+from storage.rows import Scrape, SourceKey
+from tests.collectors.support import running
+from tests.support.servers import free_port
+
+
+def test_a_url_is_shown_without_its_secrets() -> None:
+    assert shown("http://user:pass@host:9/metrics?token=x") == "http://host:9/metrics"
+
+
+class Target(BaseHTTPRequestHandler):
+    status, body, seen = 200, b"", ""
+    headers_sent: ClassVar[dict[str, str]] = {}
+
+    def do_GET(self) -> None:
+        type(self).seen = self.headers.get("Authorization", "")
+        self.send_response(self.status)
+        for name, value in self.headers_sent.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        return
+
+
+@contextlib.contextmanager
+def target(context: ssl.SSLContext | None = None) -> Iterator[tuple[type[Target], str]]:
+    handler = type("Own", (Target,), {})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    if context:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield handler, f"{'https' if context else 'http'}://127.0.0.1:{server.server_port}/metrics"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class Kept:
+    """A sink that remembers, at the seam of the scraper's own protocol."""
+
+    def __init__(self) -> None:
+        self.scrapes: list[Scrape] = []
+        self.errors: list[str] = []
+
+    async def scraped(self, source: SourceKey, scrape: Scrape, *, max_series: int) -> str:
+        self.scrapes.append(scrape)
+        return scrape.error
+
+    async def failed(self, source: SourceKey, error: str, now_ms: int) -> None:
+        self.errors.append(error)
+
+    async def newest_ms(self, source: SourceKey) -> int | None:
+        return None
+
+
+async def once(one: ScrapeTarget) -> Kept:
+    kept = Kept()
+    scraper = Scraper([], kept, CollectorMetrics(), families=load(), now_ms=lambda: 7)
+    await scraper.once(one)
+    await scraper.stop()
+    return kept
+
+
+COUNTER = b"vllm:prefix_cache_queries_total 5\n"
+
+
+async def test_basic_and_bearer_authorization() -> None:
+    with target() as (handler, url):
+        handler.body = COUNTER
+        await once(ScrapeTarget(url, username="ann", password="pa:ss"))
+        assert handler.seen == "Basic " + base64.b64encode(b"ann:pa:ss").decode()
+        await once(ScrapeTarget(url, bearer="t0k", username="ann", password="x"))
+        assert handler.seen == "Bearer t0k"
+        handler.status = 401
+        kept = await once(ScrapeTarget(url, username="ann", password="wrong-password"))
+        assert "answered 401; expected 200" in kept.errors[0]
+        assert "wrong-password" not in kept.errors[0]
+
+
+async def test_gzip_is_inflated_and_never_beyond_the_bound() -> None:
+    with target() as (handler, url):
+        handler.headers_sent = {"Content-Encoding": "gzip"}
+        handler.body = gzip.compress(COUNTER)
+        assert (await once(ScrapeTarget(url))).scrapes[0].counters[0].value == 5
+        handler.body = gzip.compress(b"x" * 50_000_000)
+        kept = await once(ScrapeTarget(url, timeout_s=30))
+        assert "larger than 16777216 bytes after decompression" in kept.errors[0]
+        handler.body = gzip.compress(COUNTER)[:-4]
+        assert "cut short" in (await once(ScrapeTarget(url))).errors[0]
+
+
+async def test_tls_with_an_authority_of_one_s_own_and_without_a_check(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    ca_file = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(ca_file))
+    with target(context) as (handler, url):
+        handler.body = COUNTER
+        assert "CERTIFICATE_VERIFY_FAILED" in (await once(ScrapeTarget(url, timeout_s=20))).errors[0]
+        assert (await once(ScrapeTarget(url, ca_file=str(ca_file), timeout_s=20))).scrapes[0].counters[0].value == 5
+        assert (await once(ScrapeTarget(url, verify=False, timeout_s=20))).scrapes[0].counters[0].value == 5
+        missing = await once(ScrapeTarget(url, ca_file=str(tmp_path / "none.pem")))
+        assert "none.pem cannot be used: No such file" in missing.errors[0]
+        ca_file.write_text("no certificate")
+        assert "expected certificates in PEM" in (await once(ScrapeTarget(url, ca_file=str(ca_file)))).errors[0]
+
+
+async def test_the_content_type_chooses_the_format() -> None:
+    with target() as (handler, url):
+        handler.headers_sent = {"Content-Type": "application/openmetrics-text; version=1.0.0; charset=utf-8"}
+        handler.body = COUNTER
+        assert "cut short" in (await once(ScrapeTarget(url))).scrapes[0].error
+        handler.body = COUNTER + b"# EOF\n"
+        (scrape,) = (await once(ScrapeTarget(url))).scrapes
+        assert scrape.error == ""
+        assert json.loads(scrape.snapshots["page"])["kept"] == 1
+        handler.headers_sent = {"Content-Type": "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily"}
+        assert "expected the text format" in (await once(ScrapeTarget(url))).errors[0]
+
+
+async def test_a_slow_target_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        kept = await once(ScrapeTarget(f"http://127.0.0.1:{silent.getsockname()[1]}/metrics", timeout_s=0.2))
+    assert "did not answer within 0.2 s" in kept.errors[0]
+
+
+async def test_targets_are_spread_and_their_pauses_differ() -> None:
+    slept: list[float] = []
+    woken = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) >= 6:
+            woken.set()
+            await asyncio.Event().wait()
+
+    numbers = iter([0.5, 0.0, 1.0, 0.5] * 20)
+    one = ScrapeTarget(f"http://127.0.0.1:{free_port()}/metrics", interval_s=1000, jitter_ratio=0.2)
+    scraper = Scraper([one], Kept(), CollectorMetrics(), families=load(), now_ms=lambda: 7, sleep=sleep, rng=lambda: next(numbers))
+    scraper.start()
+    async with asyncio.timeout(20):
+        await woken.wait()
+    await scraper.stop()
+    assert [round(seconds / 10) for seconds in slept[:4]] == [10, 90, 110, 100]
+
+
+async def until(it, query: str, expected: object) -> None:  # type: ignore[no-untyped-def]
+    async with asyncio.timeout(20):
+        while True:
+            found = await it.rows(query)
+            if found == expected:
+                return
+            await asyncio.sleep(0.02)
+
+
+async def test_a_target_is_scraped_again_and_again_and_its_failures_are_stored(tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    counter = Counter("cachescope_lookups", "Lookups", ("namespace", "outcome"), registry=registry)
+    counter.labels("faq", "miss").inc(3)
+    with target() as (handler, url):
+        handler.body = generate_latest(registry)
+        targets = (ScrapeTarget(url, interval_s=0.05, bearer="secret"),)
+        async with running(tmp_path, targets=targets) as it:
+            query = """SELECT count(*) >= 3 FROM metric_samples
+                WHERE name = 'cachescope_lookups_total' AND kind = 'counter' AND value = 3"""
+            await until(it, query, [(1,)])
+            assert handler.seen == "Bearer secret"
+            assert await it.rows("SELECT kind, service, last_error FROM sources") == [("scrape", url, "")]
+            (labels,) = (await it.rows("SELECT DISTINCT labels FROM metric_samples WHERE name = 'cachescope_lookups_total'"))[0]
+            assert json.loads(labels) == {"namespace": "faq", "outcome": "miss"}
+            handler.status = 500
+            await until(it, "SELECT last_error LIKE '%answered 500%' FROM sources", [(1,)])
+            handler.status, handler.body = 200, b"<html>no metrics</html>"
+            await until(it, "SELECT last_error LIKE '%no page of metrics: line 1%' FROM sources", [(1,)])
+            handler.body = generate_latest(registry) + b"broken {\n"
+            await until(it, "SELECT last_error LIKE 'line %' FROM sources", [(1,)])
+            handler.body = b"x" * (17 * 1024 * 1024)
+            await until(it, "SELECT last_error LIKE '%larger than%' FROM sources", [(1,)])
+
+
+async def test_a_dead_target_is_a_source_with_an_error(tmp_path: Path) -> None:
+    targets = (ScrapeTarget(f"http://127.0.0.1:{free_port()}/metrics", interval_s=0.05),)
+    async with running(tmp_path, targets=targets) as it:
+        await until(it, "SELECT kind, last_error LIKE '%ConnectError%' FROM sources", [("scrape", 1)])
