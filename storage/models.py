@@ -89,7 +89,7 @@ class Span(SQLModel, table=True):
 
 
 class SpanPayload(SQLModel, table=True):
-    """zlib-compressed JSON: {"attributes": {…}, "events": […], "links": […], "resource": {…}}."""
+    """Compressed JSON (storage.payloads): {"attributes": {…}, "events": […], "links": […], "resource": {…}}."""
 
     __tablename__ = "span_payloads"
     metadata = telemetry_metadata

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import gc
 import http.client
 import itertools
-import json
 import multiprocessing
 import resource
 import sqlite3
@@ -27,7 +25,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import grpc
 
@@ -116,7 +113,7 @@ def send(given: CollectorSettings, protocol: str, messages: list[bytes], *, in_f
     numbers = itertools.count()
     started = time.perf_counter()
     waits: list[float] = []
-    failures: list[BaseException] = []
+    failures: list[Exception] = []
 
     def work() -> None:
         try:
@@ -126,7 +123,7 @@ def send(given: CollectorSettings, protocol: str, messages: list[bytes], *, in_f
                     time.sleep(max(0.0, due - time.perf_counter()))
                     export(messages[number])
                     waits.append(time.perf_counter() - due)
-        except BaseException as error:
+        except (OSError, RuntimeError, http.client.HTTPException, grpc.RpcError) as error:
             failures.append(error)
 
     threads = [threading.Thread(target=work) for _ in range(in_flight)]
@@ -144,7 +141,11 @@ def sender(given: CollectorSettings, protocol: str) -> Iterator[Callable[[bytes]
     if protocol == "grpc":
         with grpc.insecure_channel(given.grpc_bind, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
             call = channel.unary_unary(EXPORT)
-            yield lambda body: void(call(body, timeout=60))
+
+            def export(body: bytes) -> None:
+                call(body, timeout=60)
+
+            yield export
         return
     connection = http.client.HTTPConnection(given.http_bind, timeout=60)
     headers = {"Content-Type": JSON if protocol == "json" else PROTOBUF}
@@ -158,10 +159,6 @@ def sender(given: CollectorSettings, protocol: str) -> Iterator[Callable[[bytes]
 
     yield post
     connection.close()
-
-
-def void(answer: object) -> None:
-    """Drop an answer."""
 
 
 def through_server(protocol: str, messages: list[bytes], spans: int, *, in_flight: int) -> dict[str, float]:
@@ -230,8 +227,8 @@ def long_sitting(spans: int, *, hours: float, in_flight: int) -> None:
         reader = Reader(given.storage)
         reader.start()
         started = time.perf_counter()
-        for part in itertools.batched(fast, max(1, len(fast) // 10)) if hasattr(itertools, "batched") else parts(fast, 10):
-            send(given, "http", list(part), in_flight=in_flight)
+        for part in parts(fast, 10):
+            send(given, "http", part, in_flight=in_flight)
             sizes.append(rss_mb(pid))
         took = time.perf_counter() - started
         rate = len(fast) * BATCH / took
@@ -242,7 +239,7 @@ def long_sitting(spans: int, *, hours: float, in_flight: int) -> None:
         slow_reads = reader.stop()
         check(database, spans + tail)
         size = sum(file.stat().st_size for file in database.parent.glob("telemetry.db*"))
-    print(f"\nlong sitting: {spans:,} spans at {rate:,.0f} spans/s, then {tail:,} at half of that; {size / (spans + tail):.0f} bytes a span on disk")
+    print(f"\nlong sitting: {spans:,} spans at {rate:,.0f} spans/s, then {tail:,} at half; {size / (spans + tail):.0f} bytes each on disk")
     print(f"  RSS of the collector, MB, at the start and after each tenth: {', '.join(f'{value:.0f}' for value in sizes)}")
     print(f"  acknowledgement at half rate: p50 {quantile(waits, 0.5) * 1e3:.0f} ms, p99 {quantile(waits, 0.99) * 1e3:.0f} ms")
     for name, reads in (("top", fast_reads), ("half", slow_reads)):
@@ -270,7 +267,7 @@ def main() -> None:
     protobuf = list(bodies(spans, seed=1, end_ns=time.time_ns(), hours=asked.hours))
     as_text = [as_json(body) for body in protobuf]
     size = sum(map(len, protobuf)) / spans
-    print(f"{spans:,} spans of 12 attributes, {size:.0f} bytes each as protobuf, batches of {BATCH}, {asked.in_flight} in flight, {asked.runs} runs")
+    print(f"{spans:,} spans of 12 attributes, {size:.0f} bytes each, {BATCH} a batch, {asked.in_flight} in flight, {asked.runs} runs")
     measures: dict[str, Callable[[], dict[str, float]]] = {
         "limit": lambda: in_own_process("limit", protobuf, PROTOBUF),
         "whole": lambda: in_own_process("whole", protobuf, PROTOBUF),

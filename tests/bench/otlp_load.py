@@ -22,10 +22,34 @@ _NAMESPACES = ("support", "search", "docs", "billing", "agents", "eval", "chat",
 _MODELS = ("gpt-4o-mini", "gpt-4o", "claude-sonnet", "llama-3-70b", "mistral-large")
 _TENANTS = ("acme", "globex", "initech")
 _OUTCOMES = (("exact_hit", "memory", 0.3), ("semantic_hit", "vector", 0.12), ("miss", "", 0.55), ("bypass", "", 0.02), ("error", "", 0.01))
-_WORDS = (
-    "how do i reset my password cache latency token model tenant invoice refund policy vector index stream answer context window prompt "
-    "summary translate order shipping account"
-).split()
+_WORDS = [
+    "how",
+    "do",
+    "i",
+    "reset",
+    "my",
+    "password",
+    "cache",
+    "latency",
+    "token",
+    "model",
+    "tenant",
+    "invoice",
+    "refund",
+    "policy",
+    "vector",
+    "index",
+    "stream",
+    "answer",
+    "context",
+    "window",
+    "prompt",
+    "summary",
+    "translate",
+    "order",
+    "shipping",
+    "account",
+]
 
 
 def bodies(spans: int, *, seed: int, end_ns: int, hours: float = 1.0, batch: int = BATCH) -> Iterator[bytes]:
