@@ -20,6 +20,7 @@ SMALLEST: Final = 1e-9  # below it a value counts as zero; the logarithm needs a
 _GAMMA: Final = (1 + ACCURACY_RATIO) / (1 - ACCURACY_RATIO)
 _PER_BUCKET: Final = 1 / math.log(_GAMMA)
 _HEADER: Final = struct.Struct("<BBQiH")  # version, count code, zeros, lowest index, buckets
+_ONE: Final = struct.Struct("<BBQiHHB")  # the header, and a single bucket with its count in a byte
 _VERSION: Final = 1
 _WIDTHS: Final = (("B", 1 << 8), ("H", 1 << 16), ("I", 1 << 32), ("Q", 1 << 64))
 
@@ -94,6 +95,10 @@ class Sketch:
 
     def to_bytes(self) -> bytes:
         """Return a compact form; b"" when nothing was counted."""
+        if len(self._buckets) == 1:  # most of ten seconds' rows
+            ((index, number),) = self._buckets.items()
+            if number < 256:
+                return _ONE.pack(_VERSION, 0, self.zeros, index, 1, 0, number)
         self._collapse()
         indices = sorted(self._buckets)
         if not indices and not self.zeros:
