@@ -6,6 +6,8 @@ A new column or table goes through Alembic (`storage/migrations`), from the firs
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from sqlalchemy import BigInteger, Column, Index, LargeBinary, MetaData, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
@@ -89,7 +91,7 @@ class Span(SQLModel, table=True):
 
 
 class SpanPayload(SQLModel, table=True):
-    """zlib-compressed JSON: {"attributes": {…}, "events": […], "links": […], "resource": {…}}."""
+    """Compressed JSON (storage.payloads): {"attributes": {…}, "events": […], "links": […], "resource": {…}}."""
 
     __tablename__ = "span_payloads"
     metadata = telemetry_metadata
@@ -175,14 +177,17 @@ class TraceSummary(SQLModel, table=True):
     service: str = ""
 
 
-class Rollup(SQLModel, table=True):
-    """Lookups by minute and dimensions: counts and sums, never ratios. Written in the batch's own transaction."""
+def _sum() -> Any:
+    return Field(default=0, sa_type=BigInteger, nullable=False)
 
-    __tablename__ = "rollups_1m"
-    metadata = telemetry_metadata
-    __table_args__ = (Index("ix_rollup_at", "at_ms"),)
 
-    at_ms: int = Field(sa_column=_big(primary_key=True))  # start of the minute
+class _RollupColumns(SQLModel):
+    """What one rollup row holds: lookups by time and dimensions, as counts and sums, never ratios.
+
+    Integer sums: the order of arrival cannot matter. `_n`: how many lookups reported the sum beside it.
+    """
+
+    at_ms: int = Field(sa_type=BigInteger, primary_key=True)  # start of the 10 s, minute or hour
     cache_kind: str = Field(primary_key=True)
     source_id: int = Field(primary_key=True)
     purpose: str = Field(primary_key=True)
@@ -192,18 +197,59 @@ class Rollup(SQLModel, table=True):
     tier: str = Field(primary_key=True)
     outcome: str = Field(primary_key=True)
     reason: str = Field(primary_key=True)
-    lookups: int = Field(default=0, sa_column=_big(nullable=False))
-    duration_us: int = Field(default=0, sa_column=_big(nullable=False))  # integer sums: the order of arrival cannot matter
-    input_tokens: int = Field(default=0, sa_column=_big(nullable=False))
-    input_tokens_n: int = Field(default=0, sa_column=_big(nullable=False))  # how many lookups reported them
-    output_tokens: int = Field(default=0, sa_column=_big(nullable=False))
-    cost_nusd: int = Field(default=0, sa_column=_big(nullable=False))  # billionths of a US dollar
-    cost_n: int = Field(default=0, sa_column=_big(nullable=False))
-    saved_nusd: int = Field(default=0, sa_column=_big(nullable=False))
-    saved_usd_n: int = Field(default=0, sa_column=_big(nullable=False))
-    saved_us: int = Field(default=0, sa_column=_big(nullable=False))
-    saved_us_n: int = Field(default=0, sa_column=_big(nullable=False))
-    duration_sketch: bytes = Field(default=b"", sa_column=Column(LargeBinary, nullable=False))  # mergeable, 1 % relative
+    lookups: int = _sum()
+    duration_us: int = _sum()
+    input_tokens: int = _sum()
+    input_tokens_n: int = _sum()
+    output_tokens: int = _sum()
+    cost_nusd: int = _sum()  # billionths of a US dollar
+    cost_n: int = _sum()
+    saved_nusd: int = _sum()
+    saved_usd_n: int = _sum()
+    saved_us: int = _sum()
+    saved_us_n: int = _sum()
+    duration_sketch: bytes = Field(default=b"", sa_type=LargeBinary, nullable=False)  # mergeable, 1 % relative
+
+
+# The rows are the primary key's tree itself, in order of time: one tree to write instead of three, and a window is one range of it.
+_CLUSTERED: Final = {"sqlite_with_rowid": False}
+
+
+class Rollup10s(_RollupColumns, table=True):
+    """Ten seconds a row: for windows of minutes. Kept as long as the raw rows."""
+
+    __tablename__ = "rollups_10s"
+    metadata = telemetry_metadata
+    __table_args__ = _CLUSTERED
+
+
+class Rollup1m(_RollupColumns, table=True):
+    """A minute a row. Outlives the raw rows."""
+
+    __tablename__ = "rollups_1m"
+    metadata = telemetry_metadata
+    __table_args__ = _CLUSTERED
+
+
+class Rollup1h(_RollupColumns, table=True):
+    """An hour a row. Outlives the minutes."""
+
+    __tablename__ = "rollups_1h"
+    metadata = telemetry_metadata
+    __table_args__ = _CLUSTERED
+
+
+class Removed(SQLModel, table=True):
+    """What retention has removed: everything of a kind before a time. One row a kind that has lost something."""
+
+    __tablename__ = "removed"
+    metadata = telemetry_metadata
+
+    kind: str = Field(primary_key=True)  # storage.retention.KINDS: raw | rollups_10s | rollups_1m | rollups_1h
+    before_ms: int = Field(sa_column=_big(nullable=False))  # nothing older than this is left
+    rows: int = Field(default=0, sa_column=_big(nullable=False))
+    last_ms: int = Field(sa_column=_big(nullable=False))  # when something was last removed
+    by_size: bool = False  # the last time for want of room, not by age
 
 
 class MetricSample(SQLModel, table=True):

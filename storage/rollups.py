@@ -1,4 +1,4 @@
-"""Lookups by minute and dimensions: counts, integer sums and a mergeable sketch.
+"""Lookups by time and dimensions, at 10 s, 1 min and 1 h: counts, integer sums and a mergeable sketch.
 
 Every sum is of integers rounded once per lookup, so a rollup equals the raw rows it stands for whatever order they came in.
 """
@@ -6,7 +6,8 @@ Every sum is of integers rounded once per lookup, so a rollup equals the raw row
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from operator import add
 from typing import Final
 
 from sqlalchemy import Connection
@@ -14,7 +15,8 @@ from sqlalchemy import Connection
 from storage.rows import LookupRow
 from storage.sketch import Sketch
 
-MINUTE_MS: Final = 60_000
+# Each width divides the next: a coarser row is the sum of finer ones.
+WIDTHS_MS: Final[dict[str, int]] = {"rollups_10s": 10_000, "rollups_1m": 60_000, "rollups_1h": 3_600_000}
 # What one lookup may add to a sum: 115 days, 10,000 US dollars or ten trillion tokens. 900,000 of these fit in SQLite's 64 bits.
 _LIMIT: Final = 10**13
 
@@ -32,13 +34,19 @@ _SUMS: Final = (
     "saved_us",
     "saved_us_n",
 )
-_UPSERT: Final = (
-    f"INSERT INTO rollups_1m ({', '.join((*_DIMENSIONS, *_SUMS))}, duration_sketch)"  # noqa: S608 - names from above
-    f" VALUES ({', '.join('?' * (len(_DIMENSIONS) + len(_SUMS) + 1))})"
-    f" ON CONFLICT ({', '.join(_DIMENSIONS)}) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _SUMS)},"
-    " duration_sketch = sketch_merge(duration_sketch, excluded.duration_sketch)"
-)
 
+
+def _upsert(table: str) -> str:
+    columns = (*_DIMENSIONS, *_SUMS, "duration_sketch")
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - names from above
+        f" ON CONFLICT ({', '.join(_DIMENSIONS)}) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _SUMS)},"
+        " duration_sketch = sketch_merge(duration_sketch, excluded.duration_sketch)"
+    )
+
+
+_UPSERTS: Final = {table: _upsert(table) for table in WIDTHS_MS}
+_FINEST_MS: Final = WIDTHS_MS["rollups_10s"]
 _Key = tuple[int, str, int, str, str, str, str, str, str, str]
 
 
@@ -52,7 +60,7 @@ class Totals:
         groups = self._groups
         for row in lookups:
             key = (
-                row.at_ms - row.at_ms % MINUTE_MS,
+                row.at_ms - row.at_ms % _FINEST_MS,
                 row.cache_kind,
                 source_id,
                 row.purpose,
@@ -86,10 +94,31 @@ class Totals:
             sketch.add(row.duration_ms)
 
     def write(self, connection: Connection) -> None:
-        """Add all to `rollups_1m`. The connection is a writing store's: its `sketch_merge` is used."""
-        if self._groups:
-            rows = [(*key, *sums, sketch.to_bytes()) for key, (sums, sketch) in self._groups.items()]
-            connection.exec_driver_sql(_UPSERT, rows)
+        """Add all to the rollups of every width. The connection is a writing store's: its `sketch_merge` is used."""
+        groups = self._groups
+        for table, width in WIDTHS_MS.items():
+            if width != _FINEST_MS:
+                groups = _coarser(groups, width)
+            if groups:
+                rows = [(*key, *sums, sketch.to_bytes()) for key, (sums, sketch) in sorted(groups.items(), key=_in_key_order)]
+                connection.exec_driver_sql(_UPSERTS[table], rows)
+
+
+def _in_key_order(group: tuple[_Key, tuple[list[int], Sketch]]) -> _Key:
+    return group[0]  # the table is ordered by it: neighbours lie on one page
+
+
+def _coarser(groups: Mapping[_Key, tuple[list[int], Sketch]], width_ms: int) -> dict[_Key, tuple[list[int], Sketch]]:
+    """Return the sums of the groups by a greater width."""
+    found: dict[_Key, tuple[list[int], Sketch]] = {}
+    for key, (sums, sketch) in groups.items():
+        wider = (key[0] - key[0] % width_ms, *key[1:])
+        group = found.get(wider)
+        if group is None:
+            group = found[wider] = ([0] * len(_SUMS), Sketch())
+        group[0][:] = map(add, group[0], sums)
+        group[1].merge(sketch)
+    return found
 
 
 def scaled(value: float, factor: int) -> int:

@@ -20,6 +20,7 @@ SMALLEST: Final = 1e-9  # below it a value counts as zero; the logarithm needs a
 _GAMMA: Final = (1 + ACCURACY_RATIO) / (1 - ACCURACY_RATIO)
 _PER_BUCKET: Final = 1 / math.log(_GAMMA)
 _HEADER: Final = struct.Struct("<BBQiH")  # version, count code, zeros, lowest index, buckets
+_ONE: Final = struct.Struct("<BBQiHHB")  # the header, and a single bucket with its count in a byte
 _VERSION: Final = 1
 _WIDTHS: Final = (("B", 1 << 8), ("H", 1 << 16), ("I", 1 << 32), ("Q", 1 << 64))
 
@@ -60,6 +61,18 @@ class Sketch:
             buckets[index] = buckets.get(index, 0) + count
         self._collapse()
 
+    def merge_bytes(self, data: bytes) -> None:
+        """Add all that `to_bytes` of another one wrote. Raises ValueError when it did not write this."""
+        zeros, lowest, numbers = _unpacked(data)
+        self.zeros += zeros
+        buckets = self._buckets
+        size = len(numbers) // 2
+        for offset, count in zip(numbers[:size], numbers[size:], strict=True):
+            index = lowest + offset
+            buckets[index] = buckets.get(index, 0) + count
+        if len(buckets) > BUCKETS:
+            self._collapse()
+
     @property
     def count(self) -> int:
         return self.zeros + sum(self._buckets.values())
@@ -82,6 +95,10 @@ class Sketch:
 
     def to_bytes(self) -> bytes:
         """Return a compact form; b"" when nothing was counted."""
+        if len(self._buckets) == 1:  # most of ten seconds' rows
+            ((index, number),) = self._buckets.items()
+            if number < 256:
+                return _ONE.pack(_VERSION, 0, self.zeros, index, 1, 0, number)
         self._collapse()
         indices = sorted(self._buckets)
         if not indices and not self.zeros:
@@ -98,19 +115,7 @@ class Sketch:
     def from_bytes(cls, data: bytes) -> Sketch:
         """Return the sketch that `to_bytes` wrote. Raises ValueError when it did not write this."""
         sketch = cls()
-        if not data:
-            return sketch
-        try:
-            version, code, sketch.zeros, lowest, size = _HEADER.unpack_from(data)
-            if version != _VERSION or code >= len(_WIDTHS):
-                raise ValueError(f"a sketch of version {version}, code {code} is not known; this program reads version {_VERSION}")
-            layout = struct.Struct(f"<{size}H{size}{_WIDTHS[code][0]}")
-            if len(data) != _HEADER.size + layout.size:
-                raise ValueError(f"a sketch of {size} buckets has {_HEADER.size + layout.size} bytes, not {len(data)}")
-            numbers = layout.unpack_from(data, _HEADER.size)
-        except struct.error as error:
-            raise ValueError(f"these {len(data)} bytes are no sketch") from error
-        sketch._buckets = {lowest + offset: count for offset, count in zip(numbers[:size], numbers[size:], strict=True)}
+        sketch.merge_bytes(data)
         return sketch
 
     def _collapse(self) -> None:
@@ -130,6 +135,22 @@ class Sketch:
 
     def __repr__(self) -> str:
         return f"Sketch(count={self.count}, p50={self.quantile(0.5)})"
+
+
+def _unpacked(data: bytes) -> tuple[int, int, tuple[int, ...]]:
+    """Return zeros, lowest index, and the offsets followed by their counts."""
+    if not data:
+        return 0, 0, ()
+    try:
+        version, code, zeros, lowest, size = _HEADER.unpack_from(data)
+        if version != _VERSION or code >= len(_WIDTHS):
+            raise ValueError(f"a sketch of version {version}, code {code} is not known; this program reads version {_VERSION}")
+        layout = f"<{size}H{size}{_WIDTHS[code][0]}"
+        if len(data) != _HEADER.size + struct.calcsize(layout):
+            raise ValueError(f"a sketch of {size} buckets has {_HEADER.size + struct.calcsize(layout)} bytes, not {len(data)}")
+        return zeros, lowest, struct.unpack_from(layout, data, _HEADER.size)
+    except struct.error as error:
+        raise ValueError(f"these {len(data)} bytes are no sketch") from error
 
 
 def merge_bytes(first: bytes, second: bytes) -> bytes:

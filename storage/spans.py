@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError, InterfaceError, ProgrammingError
@@ -94,9 +94,9 @@ def _insert_spans(connection: Connection, batches: Sequence[SourceBatch], landed
     if not owners:
         return
     first = _next_id(connection, "spans")
-    connection.exec_driver_sql(_SPAN, [(number, *row[:3], new.source_id, *row[3:-1]) for number, (new, row) in enumerate(owners, first)])
+    values = [(number, *row[:3], new.source_id, *row[3:-1]) for number, (new, row) in enumerate(owners, first)]
     payloads = []
-    for number in _ids_from(connection, "spans", first):
+    for number in _insert_new(connection, "spans", _SPAN, values):
         new, row = owners[number - first]
         new.spans.append(row)
         payloads.append((number, row.payload))
@@ -114,8 +114,8 @@ def _insert_lookups(connection: Connection, batches: Sequence[SourceBatch], land
         return
     # A lookup may outlive its span; a resend of that span is new, its lookup is not. So what landed is asked for here too.
     first = _next_id(connection, "lookups")
-    connection.exec_driver_sql(_LOOKUP, [(number, *row[:2], new.source_id, *row[2:]) for number, (new, row) in enumerate(owners, first)])
-    for number in _ids_from(connection, "lookups", first):
+    values = [(number, *row[:2], new.source_id, *row[2:]) for number, (new, row) in enumerate(owners, first)]
+    for number in _insert_new(connection, "lookups", _LOOKUP, values):
         new, row = owners[number - first]
         new.lookups.append(row)
 
@@ -125,7 +125,11 @@ def _next_id(connection: Connection, table: str) -> int:
     return int(connection.exec_driver_sql(f"SELECT coalesce(max(id), 0) + 1 FROM {table}").scalar_one())  # noqa: S608
 
 
-def _ids_from(connection: Connection, table: str, first: int) -> Sequence[int]:
+def _insert_new(connection: Connection, table: str, statement: str, values: list[tuple[Any, ...]]) -> Iterable[int]:
+    """Insert the rows, whose first values are ids that rise by one; return the ids of those that were new, in order."""
+    first = values[0][0]
+    if connection.exec_driver_sql(statement, values).rowcount == len(values):
+        return range(first, first + len(values))  # nearly always: nothing came twice
     return connection.exec_driver_sql(f"SELECT id FROM {table} WHERE id >= ? ORDER BY id", (first,)).scalars().all()  # noqa: S608
 
 

@@ -49,7 +49,7 @@ def other_dials(traffic: Traffic) -> list[Dial]:
     """Requests, latency with and without a hit, money and tokens saved."""
     counts, latency = traffic.counts, traffic.latency
     beside = ", ".join(f"{words.count(counts.of(o))} {words.OUTCOME_NAMES[o]}" for o in ("bypass", "error") if counts.of(o))
-    part = f", every {latency.stride}th minute read" if latency.stride > 1 else ""
+    part = f", 1 {latency.unit} of {latency.stride} read" if latency.stride > 1 else ""
     spent = f"spent {words.money(traffic.spent_usd.value)} ({_known(traffic.spent_usd)})"
     return [
         Dial("Requests", words.count(counts.total), beside or "none bypassed, none failed"),

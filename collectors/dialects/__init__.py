@@ -14,6 +14,7 @@ from collectors.dialects.vercel import VERCEL
 
 # In this order: what is most particular first, for `gen_ai.` names appear in several vocabularies.
 DIALECTS: tuple[Dialect, ...] = (NATIVE, BETTERDB, OPENINFERENCE, OPENLLMETRY, VERCEL, GENAI)
+_MARKS: tuple[tuple[Dialect, tuple[str, ...]], ...] = tuple((dialect, tuple(f"\0{mark}" for mark in dialect.marks)) for dialect in DIALECTS)
 
 
 def of_scope(scope: str) -> Dialect | None:
@@ -24,8 +25,10 @@ def of_scope(scope: str) -> Dialect | None:
 
 def of_attributes(names: Iterable[str]) -> Dialect | None:
     """Return the dialect that the attributes' names show, for scopes nobody has told us of."""
-    given = list(names)
-    for dialect in DIALECTS:
-        if dialect.marks and any(name.startswith(dialect.marks) for name in given):
-            return dialect
+    # One text to search, for this is asked of every span: a NUL before each name stands for "begins with".
+    given = "\0" + "\0".join(names)
+    for dialect, marks in _MARKS:
+        for mark in marks:
+            if mark in given:
+                return dialect
     return None

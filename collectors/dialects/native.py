@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from collectors.dialects.base import INCLUSIVE, Attributes, Dialect, Reading, Timing, count, flag, long_text, number, text
 from engine import semconv as sc
@@ -27,8 +29,14 @@ class Native(Dialect):
         outcome = text(attributes.get(sc.OUTCOME))
         if outcome not in OUTCOMES:
             return None
-        get = attributes.get
-        return LookupRow(
+        values = list(_NOTHING)
+        for name, value in attributes.items():
+            field = _FIELDS.get(name)
+            if field is not None:
+                values[field[0]] = field[1](value)
+        row = LookupRow._make(values)
+        usage = reading.usage
+        return row._replace(
             trace_id=timing.trace_id,
             span_id=timing.span_id,
             dialect=self.name,
@@ -36,45 +44,54 @@ class Native(Dialect):
             at_ms=timing.at_ms,
             duration_ms=timing.duration_ms,
             outcome=outcome,
-            reason=text(get(sc.REASON)),
-            purpose=text(get(sc.PURPOSE)) or "traffic",
-            tier=text(get(sc.TIER)),
-            namespace=text(get(sc.NAMESPACE)),
-            tenant=text(get(sc.TENANT)),
+            purpose=row.purpose or "traffic",
             model=reading.model,
-            model_version=text(get(sc.MODEL_VERSION)),
             provider=reading.provider,
-            client=text(get(sc.CLIENT)),
-            switch=text(get(sc.SWITCH)),
-            policy_version=count(get(sc.POLICY_VERSION)),
-            generation=text(get(sc.GENERATION)),
-            partition=text(get(sc.PARTITION)),
-            key=text(get(sc.KEY)),
-            fingerprint=text(get(sc.FINGERPRINT)),
-            prompt_hash=text(get(sc.PROMPT_HASH)),
-            prompt_simhash=text(get(sc.PROMPT_SIMHASH)),
-            prompt=long_text(get(sc.PROMPT)),
-            entry_id=text(get(sc.ENTRY_ID)),
-            entry_age_s=number(get(sc.ENTRY_AGE_S)),
-            entry_bytes=count(get(sc.ENTRY_BYTES)),
-            candidates=count(get(sc.CANDIDATES)),
-            candidate_id=text(get(sc.CANDIDATE_ID)),
-            similarity=number(get(sc.CANDIDATE_SIMILARITY)),
-            threshold=number(get(sc.THRESHOLD)),
-            passed=flag(get(sc.CANDIDATE_PASSED)),
-            verdicts=long_text(get(sc.CANDIDATE_VERDICTS)) or "",
-            candidate_prompt=long_text(get(sc.CANDIDATE_PROMPT)),
-            holdout_propensity=number(get(sc.HOLDOUT_PROPENSITY)),
-            held_out=flag(get(sc.HELD_OUT)),
-            input_tokens=reading.usage.input_tokens,
-            output_tokens=reading.usage.output_tokens,
-            cached_input_tokens=reading.usage.cached_input_tokens,
-            lookup_ms=number(get(sc.LOOKUP_MS)),
-            upstream_ms=number(get(sc.UPSTREAM_MS)),
-            saved_ms=number(get(sc.SAVED_MS)),
-            saved_usd=number(get(sc.SAVED_USD)),
+            verdicts=row.verdicts or "",
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_input_tokens=usage.cached_input_tokens,
             cost_usd=reading.cost_usd,
         )
+
+
+_READERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    sc.REASON: ("reason", text),
+    sc.PURPOSE: ("purpose", text),
+    sc.TIER: ("tier", text),
+    sc.NAMESPACE: ("namespace", text),
+    sc.TENANT: ("tenant", text),
+    sc.MODEL_VERSION: ("model_version", text),
+    sc.CLIENT: ("client", text),
+    sc.SWITCH: ("switch", text),
+    sc.POLICY_VERSION: ("policy_version", count),
+    sc.GENERATION: ("generation", text),
+    sc.PARTITION: ("partition", text),
+    sc.KEY: ("key", text),
+    sc.FINGERPRINT: ("fingerprint", text),
+    sc.PROMPT_HASH: ("prompt_hash", text),
+    sc.PROMPT_SIMHASH: ("prompt_simhash", text),
+    sc.PROMPT: ("prompt", long_text),
+    sc.ENTRY_ID: ("entry_id", text),
+    sc.ENTRY_AGE_S: ("entry_age_s", number),
+    sc.ENTRY_BYTES: ("entry_bytes", count),
+    sc.CANDIDATES: ("candidates", count),
+    sc.CANDIDATE_ID: ("candidate_id", text),
+    sc.CANDIDATE_SIMILARITY: ("similarity", number),
+    sc.THRESHOLD: ("threshold", number),
+    sc.CANDIDATE_PASSED: ("passed", flag),
+    sc.CANDIDATE_VERDICTS: ("verdicts", long_text),
+    sc.CANDIDATE_PROMPT: ("candidate_prompt", long_text),
+    sc.HOLDOUT_PROPENSITY: ("holdout_propensity", number),
+    sc.HELD_OUT: ("held_out", flag),
+    sc.LOOKUP_MS: ("lookup_ms", number),
+    sc.UPSTREAM_MS: ("upstream_ms", number),
+    sc.SAVED_MS: ("saved_ms", number),
+    sc.SAVED_USD: ("saved_usd", number),
+}
+_FIELDS = {attribute: (LookupRow._fields.index(field), reader) for attribute, (field, reader) in _READERS.items()}
+# A row to begin with. What has no default is set in every row.
+_NOTHING = tuple(LookupRow._field_defaults.get(field) for field in LookupRow._fields)
 
 
 NATIVE = Native(

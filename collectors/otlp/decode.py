@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import orjson
 
@@ -16,6 +16,7 @@ from collectors.otlp.calls import Call, repeated
 from collectors.otlp.wire import INT64_MAX, Attributes, Bounds, WireScope, WireSpan, from_json, from_protobuf
 from collectors.settings import CollectorSettings
 from engine import semconv
+from storage.payloads import pack
 from storage.rows import LookupRow, SourceBatch, SourceKey, SpanRow
 
 PROTOBUF = "application/x-protobuf"
@@ -23,7 +24,6 @@ JSON = "application/json"
 
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024  # one span's attributes and events as JSON: more would stall every page that shows it
 _STATUS_ERROR = 2
-_ZLIB_LEVEL = 1  # level 6 saves a tenth more and takes three times as long
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,7 @@ class _Sender:
     missing: Counter[str] = field(default_factory=Counter)
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
+class _Draft(NamedTuple):
     """A span that is stored, before it is known which spans stand for calls."""
 
     source: SourceKey
@@ -84,9 +83,13 @@ def _rows(scopes: Iterable[WireScope], settings: CollectorSettings) -> Decoded:
     for scope in scopes:
         known = dialects.of_scope(scope.scope)
         resource = scope.resource if settings.record_prompts else without_prompts(scope.resource)
+        sources: dict[str, SourceKey] = {}
         for span in scope.spans:
             dialect = known or dialects.of_attributes(span.attributes)
-            source = source_key(scope.resource, scope.scope, scope.version, dialect=dialect.name if dialect else "")
+            name = dialect.name if dialect else ""
+            source = sources.get(name)
+            if source is None:
+                source = sources[name] = source_key(scope.resource, scope.scope, scope.version, dialect=name)
             reason = _fault(span)
             if not reason:
                 draft = _draft(span, dialect, scope, resource, source, keep_prompts=settings.record_prompts)
@@ -177,7 +180,10 @@ def _calls(drafts: list[_Draft]) -> list[Call]:
 
 
 def _store(draft: _Draft, sender: _Sender, *, is_call: bool) -> None:
-    span, reading = draft.span, draft.reading._replace(is_call=is_call)
+    span, reading = draft.span, draft.reading
+    if reading.is_call != is_call:
+        reading = reading._replace(is_call=is_call)
+    usage = reading.usage
     sender.spans.append(
         SpanRow(
             span.trace_id,
@@ -193,13 +199,13 @@ def _store(draft: _Draft, sender: _Sender, *, is_call: bool) -> None:
             reading.operation,
             reading.provider,
             reading.model,
-            reading.usage.input_tokens,
-            reading.usage.output_tokens,
-            reading.usage.cached_input_tokens,
-            reading.usage.token_rule,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_input_tokens,
+            usage.token_rule,
             reading.cost_usd,
             is_call,
-            zlib.compress(draft.payload, _ZLIB_LEVEL),
+            pack(draft.payload),
         )
     )
     if draft.dialect is None:

@@ -311,9 +311,15 @@ def _js_attributes(pairs: Any, bounds: Bounds, depth: int = 0) -> Attributes:
     if not isinstance(pairs, list):
         raise Undecodable("attributes is not a list of {key, value}")
     attributes = {}
+    max_chars = bounds.max_chars
     for pair in pairs:
         if isinstance(pair, dict) and isinstance(key := pair.get("key", ""), str):
-            attributes[key] = _js_value(pair.get("value"), bounds, depth)
+            value = pair.get("value")
+            # Nine of ten values are a short string: read in place, for a call costs more than the rest.
+            if type(value) is dict and type(text := value.get("stringValue")) is str and len(value) == 1 and len(text) <= max_chars:
+                attributes[key] = text
+            else:
+                attributes[key] = _js_value(value, bounds, depth)
     return attributes
 
 

@@ -1,4 +1,4 @@
-"""Counts and sums of lookups from the minute rollups, by time and by dimension. Ratios are made in `app.analysis`."""
+"""Counts and sums of lookups from rollups, by time and by dimension. Ratios are made in `app.analysis`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
-from storage.reads.window import Scope, Window, rollups, within
+from storage.reads.window import Scope, Window, rollups
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ _SUMS = (
 def series(conn: Connection, window: Window, scope: Scope) -> list[Count]:
     """Return counts by bucket, kind and outcome. Buckets without lookups are absent."""
     step = window.bucket_ms
-    bucket = (rollups.c.at_ms - rollups.c.at_ms % step).label("bucket")
+    found = rollups(conn, window, scope, ("cache_kind", "outcome", "lookups"), step_ms=step)
+    bucket = (found.c.at_ms - found.c.at_ms % step).label("bucket")
     query = (
-        select(bucket, rollups.c.cache_kind, rollups.c.outcome, func.sum(rollups.c.lookups))
-        .where(within(rollups, window, scope))
-        .group_by(bucket, rollups.c.cache_kind, rollups.c.outcome)
+        select(bucket, found.c.cache_kind, found.c.outcome, func.sum(found.c.lookups))
+        .group_by(bucket, found.c.cache_kind, found.c.outcome)
         .order_by(bucket)
     )
     return [Count(*row) for row in conn.execute(query)]
@@ -74,7 +74,8 @@ def series(conn: Connection, window: Window, scope: Scope) -> list[Count]:
 
 def cells(conn: Connection, window: Window, scope: Scope) -> list[Cell]:
     """Return the window's sums by every dimension."""
-    dimensions = [rollups.c[name] for name in _DIMENSIONS]
-    sums = [func.sum(rollups.c[name]) for name in _SUMS]
-    query = select(*dimensions, *sums).where(within(rollups, window, scope)).group_by(*dimensions)
+    found = rollups(conn, window, scope, (*_DIMENSIONS, *_SUMS))
+    dimensions = [found.c[name] for name in _DIMENSIONS]
+    sums = [func.sum(found.c[name]) for name in _SUMS]
+    query = select(*dimensions, *sums).group_by(*dimensions)
     return [Cell(*row) for row in conn.execute(query)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import zlib
 from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, or_, select
 
 from storage.models import telemetry_metadata
+from storage.payloads import unpack
 from storage.reads.window import Scope, Window, lookups, within
 
 spans: Table = telemetry_metadata.tables["spans"]
@@ -161,8 +161,8 @@ def _payload(data: bytes | None) -> tuple[dict[str, Any], list[Any]]:
     if not data:
         return {}, []
     try:
-        read = json.loads(zlib.decompress(data))
-    except (zlib.error, ValueError):
+        read = json.loads(unpack(data))
+    except ValueError:
         return {}, []
     return dict(read.get("attributes") or {}), list(read.get("events") or [])
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from storage.models import telemetry_metadata
+from storage.payloads import unpack
 
 # Attribute names of engine.semconv; storage and engine never import each other (a test holds them equal).
 PROMPT_ATTRIBUTE = "cachescope.prompt"
@@ -128,11 +128,11 @@ def _read_bodies(conn: Connection, found: dict[str, RecordedBody], missed: Colum
 
 def _body(payload: bytes) -> RecordedBody:
     try:
-        attributes = json.loads(zlib.decompress(payload))["attributes"]
+        attributes = json.loads(unpack(payload))["attributes"]
         text = attributes.get(BODY_ATTRIBUTE)
         if text is None:
             return RecordedBody(None, "body_too_large" if attributes.get(PROMPT_ATTRIBUTE) else "prompts_not_recorded")
         body = json.loads(text)
-    except (zlib.error, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return RecordedBody(None, "body_unreadable")
     return RecordedBody(body) if isinstance(body, dict) else RecordedBody(None, "body_unreadable")

@@ -1,23 +1,33 @@
 """The window and scope that every read takes, and what there is to choose from in it.
 
-Charts read `rollups_1m`, so a window is made of whole minutes: totals, series and tables of one page then agree to the lookup.
+A window is made of whole minutes, and every sum of it is read from rollups: totals, series and tables of one page then agree to the
+lookup. Which rollups is decided here, by `stretches`: hours where whole hours are asked for, minutes at the edges.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Select, Subquery, Table, and_, func, select, union_all
 
 from storage.models import telemetry_metadata
 
+TEN_SECONDS_MS = 10_000
 MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
 _STEPS_MIN = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440)
 _MOST_BUCKETS = 75  # what a chart of 1,100 px can show as bars that stay apart
 
-rollups: Table = telemetry_metadata.tables["rollups_1m"]
+_BY_WIDTH: dict[int, Table] = {
+    TEN_SECONDS_MS: telemetry_metadata.tables["rollups_10s"],
+    MINUTE_MS: telemetry_metadata.tables["rollups_1m"],
+    HOUR_MS: telemetry_metadata.tables["rollups_1h"],
+}
 lookups: Table = telemetry_metadata.tables["lookups"]
 senders: Table = telemetry_metadata.tables["sources"]
+_removed: Table = telemetry_metadata.tables["removed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +59,9 @@ class Window:
 
     @property
     def bucket_ms(self) -> int:
-        """The width of a chart's bucket: whole minutes, at most 75 buckets."""
+        """The width of a chart's bucket: ten seconds or whole minutes, at most 75 buckets."""
+        if self.length_ms <= _MOST_BUCKETS * TEN_SECONDS_MS:
+            return TEN_SECONDS_MS
         minutes = self.length_ms // MINUTE_MS
         step = next((step for step in _STEPS_MIN if minutes <= step * _MOST_BUCKETS), -(-minutes // _MOST_BUCKETS))
         return step * MINUTE_MS
@@ -85,22 +97,95 @@ class Choices:
 
 
 def within(table: Table, window: Window, scope: Scope) -> ColumnElement[bool]:
-    """Return the condition on `rollups_1m` or `lookups` for a window and scope."""
-    clauses = [table.c.at_ms >= window.start_ms, table.c.at_ms < window.end_ms]
+    """Return the condition on a table of rollups or on `lookups` for a window and scope."""
+    return and_(table.c.at_ms >= window.start_ms, table.c.at_ms < window.end_ms, *_of_scope(table, scope))
+
+
+def _of_scope(table: Table, scope: Scope) -> list[ColumnElement[bool]]:
+    clauses: list[ColumnElement[bool]] = []
     for name in ("namespace", "tenant", "model", "tier", "purpose"):
         value = getattr(scope, name)
         if value is not None:
             clauses.append(table.c[name] == value)
     if scope.source is not None:
         clauses.append(table.c.source_id.in_(select(senders.c.id).where(senders.c.service == scope.source)))
-    return and_(*clauses)
+    return clauses
+
+
+class Stretch(NamedTuple):
+    """Whole rollups of one width: [start_ms, end_ms)."""
+
+    start_ms: int
+    end_ms: int
+    width_ms: int
+
+
+class Horizons(NamedTuple):
+    """What retention has left: nothing of a kind before its time; 0 = nothing was removed. hours are kept longest."""
+
+    raw_ms: int = 0
+    tens_ms: int = 0
+    minutes_ms: int = 0
+    hours_ms: int = 0
+
+
+NOTHING_REMOVED = Horizons()
+_KINDS = ("raw", "rollups_10s", "rollups_1m", "rollups_1h")
+
+
+def horizons(conn: Connection) -> Horizons:
+    """Return since when there is what."""
+    found = {row.kind: row.before_ms for row in conn.execute(select(_removed.c.kind, _removed.c.before_ms))}
+    return Horizons(*(found.get(kind, 0) for kind in _KINDS))
+
+
+def stretches(window: Window, *, step_ms: int, left: Horizons = NOTHING_REMOVED) -> list[Stretch]:
+    """Return the coarsest rollups whose sum is the window's, when it is cut into steps aligned to step_ms.
+
+    Where only hours are left, those that lie wholly inside the window; with steps finer than that, they stand where they begin.
+    """
+    start, end = window.start_ms, window.end_ms
+    if start < left.minutes_ms:
+        start = min(_hour_after(start), end)
+        end = end // HOUR_MS * HOUR_MS if end < left.minutes_ms else end
+    first, last = _hour_after(start), end // HOUR_MS * HOUR_MS
+    if step_ms % HOUR_MS:
+        last = min(last, _hour_after(left.minutes_ms))  # hours cannot fill finer steps; they do where nothing else is left
+    fine = TEN_SECONDS_MS if step_ms < MINUTE_MS and start >= left.tens_ms else MINUTE_MS
+    if first >= last:
+        return [Stretch(start, end, fine)] if start < end else []
+    found = (Stretch(start, first, fine), Stretch(first, last, HOUR_MS), Stretch(last, end, fine))
+    return [part for part in found if part.start_ms < part.end_ms]
+
+
+def _hour_after(at_ms: int) -> int:
+    return -(-at_ms // HOUR_MS) * HOUR_MS
+
+
+def rollups(
+    conn: Connection, window: Window, scope: Scope, columns: Sequence[str], *, step_ms: int = HOUR_MS, kind: str | None = None
+) -> Subquery:
+    """Return the window's rollups of the scope, as few as answer it exactly, with `at_ms` and the given columns.
+
+    step_ms: the width of the steps that the caller sums by; one sum of all = an hour. kind: of this cache kind only.
+    """
+    parts: list[Select[Any]] = []
+    for part in stretches(window, step_ms=step_ms, left=horizons(conn)) or [Stretch(0, 0, HOUR_MS)]:
+        table = _BY_WIDTH[part.width_ms]
+        clauses = [table.c.at_ms >= part.start_ms, table.c.at_ms < part.end_ms, *_of_scope(table, scope)]
+        if kind is not None:
+            clauses.append(table.c.cache_kind == kind)
+        parts.append(select(table.c.at_ms, *(table.c[name] for name in columns)).where(*clauses))
+    return (union_all(*parts) if len(parts) > 1 else parts[0]).subquery("rollups")
 
 
 def choices(conn: Connection, window: Window) -> Choices:
     """Return the namespaces, tenants, models, tiers and senders with lookups in the window."""
-    columns = (rollups.c.namespace, rollups.c.tenant, rollups.c.model, rollups.c.tier, senders.c.service)
-    joined = select(*columns).join_from(rollups, senders, senders.c.id == rollups.c.source_id)
-    rows = conn.execute(joined.where(within(rollups, window, Scope(purpose=None))).distinct()).all()
+    names = ("namespace", "tenant", "model", "tier", "source_id")
+    found = rollups(conn, window, Scope(purpose=None), names)
+    once = select(*(found.c[name] for name in names)).distinct().subquery()
+    columns = (once.c.namespace, once.c.tenant, once.c.model, once.c.tier, senders.c.service)
+    rows = conn.execute(select(*columns).join_from(once, senders, senders.c.id == once.c.source_id)).all()
     return Choices(*(tuple(sorted({row[index] for row in rows})) for index in range(len(columns))))
 
 

@@ -7,7 +7,6 @@ import dataclasses
 import json
 import secrets
 import time
-import zlib
 from pathlib import Path
 
 from app.admin.actions import Actor, AdminContext, Role
@@ -16,6 +15,7 @@ from app.wiring import Wiring, now_ms
 from engine.control import Control
 from engine.tiers import open_store
 from storage import spans
+from storage.payloads import pack
 from storage.rows import LookupRow, SourceBatch, SourceKey, SpanRow
 from storage.store import open_telemetry
 from tests.conformance.samples import entry, key_of
@@ -110,7 +110,7 @@ def record_misses(
 
 
 def _span(trace: bytes, span: bytes, at_ns: int, attributes: dict[str, str]) -> SpanRow:
-    payload = zlib.compress(json.dumps({"attributes": attributes, "events": [], "links": [], "resource": {}}).encode())
+    payload = pack(json.dumps({"attributes": attributes, "events": [], "links": [], "resource": {}}).encode())
     return SpanRow(
         trace_id=trace,
         span_id=span,

@@ -6,7 +6,6 @@ import base64
 import copy
 import json
 import random
-import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +21,7 @@ from collectors.errors import Undecodable
 from collectors.otlp.decode import JSON, PROTOBUF, Decoded, decode_traces
 from collectors.settings import CollectorSettings
 from engine import semconv
+from storage.payloads import unpack
 from storage.rows import SpanRow
 from storage.settings import StorageSettings
 from tests.collectors.support import put, request
@@ -57,7 +57,7 @@ def only_span(decoded: Decoded) -> SpanRow:
 
 
 def payload(span: SpanRow) -> dict[str, Any]:
-    loaded: dict[str, Any] = orjson.loads(zlib.decompress(span.payload))
+    loaded: dict[str, Any] = orjson.loads(unpack(span.payload))
     return loaded
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from collectors.dialects.native import OUTCOMES
 from collectors.otlp.decode import JSON, PROTOBUF, decode_traces
 from engine import semconv as sc
 from engine.types import Outcome
+from storage.payloads import unpack
 from storage.rows import LookupRow, SourceBatch, SpanRow
 from tests.collectors.support import put, request
 from tests.collectors.test_decode import SETTINGS, from_protobuf
@@ -34,7 +34,7 @@ def plain(batch: SourceBatch) -> dict[str, Any]:
         fields = given._asdict()
         for name, value in fields.items():
             if name == "payload":
-                fields[name] = sorted(json.loads(zlib.decompress(value))["attributes"])
+                fields[name] = sorted(json.loads(unpack(value))["attributes"])
             elif isinstance(value, bytes):
                 fields[name] = value.hex()
         return {name: value for name, value in fields.items() if value not in (None, "")}

@@ -32,7 +32,13 @@ def shape(path: Path) -> dict[str, object]:
         columns = {(row[2], row[3]): database.execute(f"PRAGMA index_info({row[1]})").fetchall() for row in indexes if row[3] != "c"}
         named = {row[1]: database.execute(f"PRAGMA index_info({row[1]})").fetchall() for row in indexes if row[3] == "c"}
         text = database.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0]
-        found[table] = (database.execute(f"PRAGMA table_info({table})").fetchall(), columns, named, "AUTOINCREMENT" in text)
+        found[table] = (
+            database.execute(f"PRAGMA table_info({table})").fetchall(),
+            columns,
+            named,
+            "AUTOINCREMENT" in text,
+            "WITHOUT ROWID" in text,
+        )
     database.close()
     return found
 

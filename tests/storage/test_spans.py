@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from storage import spans
+from storage import rollups, spans
 from storage.errors import StoreBusy
 from storage.rows import LookupRow, SourceKey, WriteResult
 from storage.sketch import Sketch
@@ -56,7 +56,7 @@ def test_nothing_to_write_writes_nothing(telemetry: Store) -> None:
 def test_a_resend_changes_nothing_but_the_count_of_duplicates(telemetry: Store) -> None:
     sent = batch(Made(1), Made(2), missing={"threshold": 2})
     spans.write(telemetry, [sent], now_ms=5)
-    tables = ("spans", "span_payloads", "lookups", "rollups_1m", "trace_summaries")
+    tables = ("spans", "span_payloads", "lookups", *rollups.WIDTHS_MS, "trace_summaries")
     before = [rows(telemetry, f"SELECT * FROM {table}") for table in tables]
     assert spans.write(telemetry, [sent], now_ms=9) == [WriteResult(0, 2, 0)]
     assert [rows(telemetry, f"SELECT * FROM {table}") for table in tables] == before
@@ -127,12 +127,13 @@ def test_a_trace_is_summarised_as_its_spans_come(telemetry: Store) -> None:
     assert rows(telemetry, query) == expected
 
 
-def test_a_late_lookup_lands_in_the_minute_it_belongs_to(telemetry: Store) -> None:
+def test_a_late_lookup_lands_in_the_time_it_belongs_to(telemetry: Store) -> None:
     spans.write(telemetry, [batch(Made(1, start_ns=START_NS + 5 * MINUTE_NS))], now_ms=5)
     spans.write(telemetry, [batch(Made(2, start_ns=START_NS + MINUTE_NS + 1))], now_ms=6)
-    minutes = rows(telemetry, "SELECT at_ms, lookups FROM rollups_1m ORDER BY at_ms")
     base = START_NS // 1_000_000
-    assert minutes == [(base + 60_000, 1), (base + 300_000, 1)]
+    for table, starts in (("rollups_10s", [60_000, 300_000]), ("rollups_1m", [60_000, 300_000]), ("rollups_1h", [0])):
+        found = rows(telemetry, f"SELECT at_ms, lookups FROM {table} ORDER BY at_ms")
+        assert found == [(base + start, 2 // len(starts)) for start in starts]
 
 
 UNSTORABLE: list[dict[str, Any]] = [
@@ -198,7 +199,7 @@ def histories(draw: st.DrawFn) -> list[tuple[Made, SourceKey]]:
         return Made(
             number,
             trace=draw(st.integers(0, 3)),
-            start_ns=START_NS + draw(st.integers(-2, 2)) * MINUTE_NS + draw(st.integers(0, MINUTE_NS - 1)),
+            start_ns=START_NS + draw(st.sampled_from([-61, -1, 0, 0, 1, 60])) * MINUTE_NS + draw(st.integers(0, MINUTE_NS - 1)),
             duration_ms=draw(st.floats(-5, 1e5)),
             outcome=draw(st.sampled_from(["miss", "exact_hit"])),
             is_lookup=draw(st.booleans()),
@@ -208,11 +209,11 @@ def histories(draw: st.DrawFn) -> list[tuple[Made, SourceKey]]:
     return [(event(number), draw(st.sampled_from([GATEWAY, OTHER]))) for number in range(draw(st.integers(1, 12)))]
 
 
-def independent(raw: list[tuple[LookupRow, str]]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+def independent(raw: list[tuple[LookupRow, str]], width_ms: int) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     """The rollups by another route: straight from the raw rows, one group at a time."""
     groups: dict[tuple[Any, ...], list[LookupRow]] = defaultdict(list)
     for row, service in raw:
-        key = (row.at_ms // 60_000 * 60_000, row.cache_kind, service, row.purpose, row.namespace, row.tenant, row.model, row.tier)
+        key = (row.at_ms // width_ms * width_ms, row.cache_kind, service, row.purpose, row.namespace, row.tenant, row.model, row.tier)
         groups[(*key, row.outcome, row.reason)].append(row)
     result = {}
     for key, members in groups.items():
@@ -243,12 +244,12 @@ def independent(raw: list[tuple[LookupRow, str]]) -> dict[tuple[Any, ...], tuple
     return result
 
 
-def stored_rollups(store: Store) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    query = """
+def stored_rollups(store: Store, table: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    query = f"""
     SELECT at_ms, cache_kind, s.service, purpose, namespace, tenant, model, tier, outcome, reason,
            r.lookups, duration_us, input_tokens, input_tokens_n, output_tokens, cost_nusd, cost_n, saved_nusd, saved_usd_n,
            saved_us, saved_us_n, duration_sketch
-    FROM rollups_1m r JOIN sources s ON s.id = r.source_id
+    FROM {table} r JOIN sources s ON s.id = r.source_id
     """
     return {row[:10]: row[10:] for row in rows(store, query)}
 
@@ -256,7 +257,8 @@ def stored_rollups(store: Store) -> dict[tuple[Any, ...], tuple[Any, ...]]:
 @given(histories(), st.randoms(use_true_random=False))
 @hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_rollups_equal_the_raw_rows_however_they_were_sent(history: list[tuple[Made, SourceKey]], rng: random.Random) -> None:
-    expected = independent([(event.lookup(), source.service) for event, source in history if event.is_lookup])
+    raw = [(event.lookup(), source.service) for event, source in history if event.is_lookup]
+    expected = {table: independent(raw, width_ms) for table, width_ms in rollups.WIDTHS_MS.items()}
     with tempfile.TemporaryDirectory() as folder:
         store = open_telemetry(settings(Path(folder)), write=True)
         sent = history + rng.choices(history, k=rng.randrange(6))  # some come again
@@ -271,12 +273,12 @@ def test_rollups_equal_the_raw_rows_however_they_were_sent(history: list[tuple[M
                 pieces = [piece for piece in pieces if piece[1] is not source]
                 batches.append(batch(*run, source=source))
             spans.write(store, batches, now_ms=1)
-        assert stored_rollups(store) == expected
+        assert {table: stored_rollups(store, table) for table in expected} == expected
         from_database = [
             (LookupRow(row[1], row[2], *row[4:-1]), row[-1])
             for row in rows(store, "SELECT l.*, s.service FROM lookups l JOIN sources s ON s.id = l.source_id")
         ]
-        assert independent(from_database) == expected
+        assert {table: independent(from_database, width_ms) for table, width_ms in rollups.WIDTHS_MS.items()} == expected
         per_trace = Counter(event.ids[0] for event, _ in history)
         assert dict(rows(store, "SELECT trace_id, spans FROM trace_summaries")) == per_trace
         store.close()

@@ -6,13 +6,13 @@ import json
 import random
 import sys
 import time
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.demo.prompts import PromptGroup, load
 from storage import spans
+from storage.payloads import pack
 from storage.rows import LookupRow, SourceBatch, SourceKey, SpanRow
 from storage.settings import StorageSettings
 from storage.store import Store, open_telemetry
@@ -43,7 +43,7 @@ class Made:
 
 def _payload(attributes: dict[str, object]) -> bytes:
     resource = {"service.name": "cachescope-gateway"}
-    return zlib.compress(json.dumps({"attributes": attributes, "events": [], "links": [], "resource": resource}).encode())
+    return pack(json.dumps({"attributes": attributes, "events": [], "links": [], "resource": resource}).encode())
 
 
 def _span(  # noqa: PLR0917 - in the order of the row

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import func, select, text
 
 from storage import spans
 from storage.reads import hit_rate, overview, sources, traces, window
 from storage.reads.traces import Search
-from storage.reads.window import MINUTE_MS, Scope, Window
+from storage.reads.window import HOUR_MS, MINUTE_MS, Scope, Window
 from storage.rows import LookupRow, SourceBatch
 from storage.store import Store
 from tests.support import telemetry
@@ -48,6 +50,41 @@ def test_cells_and_series_equal_a_scan_of_the_lookups(store: Store, minutes: int
         from_series[row.outcome] += row.lookups
         assert row.at_ms in shown.buckets
     assert from_cells == from_series == _plain(store, shown)
+
+
+@given(st.integers(-150, 5), st.integers(1, 160), st.sampled_from([10_000, MINUTE_MS, 5 * MINUTE_MS, HOUR_MS, 24 * HOUR_MS]))
+def test_any_window_is_answered_exactly_by_the_coarsest_rollups(store: Store, start: int, length: int, step_ms: int) -> None:
+    shown = Window.of(NOW + start * MINUTE_MS, NOW + (start + length) * MINUTE_MS)
+    with store.read() as conn:
+        found = window.rollups(conn, shown, Scope(purpose=None), ("outcome", "lookups"), step_ms=step_ms)
+        bucket = (found.c.at_ms - found.c.at_ms % step_ms).label("bucket")
+        sums = conn.execute(select(bucket, found.c.outcome, func.sum(found.c.lookups)).group_by(bucket, found.c.outcome)).all()
+        raw = conn.execute(
+            text(
+                "SELECT at_ms - at_ms % :step, outcome, count(*) FROM lookups WHERE at_ms >= :a AND at_ms < :b"
+                " GROUP BY at_ms - at_ms % :step, outcome"
+            ),
+            {"step": step_ms, "a": shown.start_ms, "b": shown.end_ms},
+        ).all()
+    assert sorted(map(tuple, sums)) == sorted(map(tuple, raw))
+
+
+def test_hours_are_read_where_they_suffice_and_minutes_at_the_edges() -> None:
+    half_past = Window(HOUR_MS // 2, 3 * HOUR_MS + MINUTE_MS)
+    edges = [(HOUR_MS // 2, HOUR_MS, MINUTE_MS), (HOUR_MS, 3 * HOUR_MS, HOUR_MS), (3 * HOUR_MS, 3 * HOUR_MS + MINUTE_MS, MINUTE_MS)]
+    assert window.stretches(half_past, step_ms=HOUR_MS) == edges
+    assert window.stretches(half_past, step_ms=5 * MINUTE_MS) == [(half_past.start_ms, half_past.end_ms, MINUTE_MS)]
+    assert window.stretches(Window(0, 5 * MINUTE_MS), step_ms=10_000) == [(0, 5 * MINUTE_MS, 10_000)]
+
+
+def test_where_the_minutes_are_gone_whole_hours_stand_in() -> None:
+    left = window.Horizons(tens_ms=4 * HOUR_MS, minutes_ms=2 * HOUR_MS)
+    shown = Window(HOUR_MS // 2, 3 * HOUR_MS)
+    assert window.stretches(shown, step_ms=MINUTE_MS, left=left) == [(HOUR_MS, 2 * HOUR_MS, HOUR_MS), (2 * HOUR_MS, 3 * HOUR_MS, MINUTE_MS)]
+    assert window.stretches(Window(MINUTE_MS, 9 * MINUTE_MS), step_ms=10_000, left=left) == []
+    assert window.stretches(Window(3 * HOUR_MS, 3 * HOUR_MS + MINUTE_MS), step_ms=10_000, left=left) == [
+        (3 * HOUR_MS, 3 * HOUR_MS + MINUTE_MS, MINUTE_MS)
+    ]
 
 
 def test_a_scope_narrows_every_read(store: Store) -> None:
