@@ -7,7 +7,7 @@ import streamlit as st
 from app.charts import counters as charts
 from app.ui import handles, panels, states, tables
 from app.ui.text import literal
-from app.views import counters
+from app.views import counters, snapshots
 from app.views.counters import Counters
 from storage.reads.window import Window
 
@@ -47,6 +47,18 @@ def sources(window: Window, now_ms: int) -> None:
     if levels := counters.level_rows(view):
         st.markdown("**Gauges, as they were read last**")
         tables.show(levels, alt="Gauges of sources, with a warning where they mislead")
-    if pages := counters.page_rows(view):
+    if servers := snapshots.server_rows(view):
+        st.markdown("**Redis and Valkey servers**")
+        tables.show(servers, alt="Redis and Valkey servers", columns={"memory": tables.number("memory", pattern="bytes")})
+    if shapes := snapshots.keyspace_rows(view):
+        st.markdown("**What their keyspaces are made of: a sample, by the shape of names, which are not kept**")
+        tables.show(shapes, alt="Keyspaces by shape, type and lifetime", columns={"share": tables.percent_bar("share")})
+    if slow := snapshots.slow_rows(view):
+        st.markdown("**Their newest slow commands, without arguments**")
+        tables.show(slow, alt="Slow commands")
+    if targets := snapshots.target_rows(view):
+        st.markdown("**What Prometheus servers scrape**")
+        tables.show(targets, alt="Targets of Prometheus servers")
+    if pages := snapshots.page_rows(view):
         st.markdown("**What the newest pages of metrics held**")
         tables.show(pages, alt="Facts of the newest scraped pages")

@@ -318,29 +318,6 @@ def level_rows(view: Counters) -> list[dict[str, object]]:
     ]
 
 
-def page_rows(view: Counters) -> list[dict[str, object]]:
-    """Return what the newest pages of scrape targets held."""
-    return [
-        {
-            "source": words.name(source, 60),
-            "read": f"{words.age(view.now_ms - shot.at_ms)} ago",
-            "samples": shot.body.get("samples"),
-            "with a meaning here": shot.body.get("kept"),
-            "exemplars": shot.body.get("exemplars"),
-            "native histograms skipped": shot.body.get("native_histograms"),
-            "lines not read": shot.body.get("bad_lines"),
-            "rules broken": shot.body.get("bad_rules"),
-            "first": words.one_line(_first(shot.body.get("breaches")), 160),
-        }
-        for source, shot in view.snapshots
-        if shot.topic == "page"
-    ]
-
-
-def _first(told: object) -> str:
-    return str(told[0]) if isinstance(told, list) and told else ""
-
-
 def bucket_rows(rates: Sequence[Rate]) -> list[dict[str, object]]:
     """Return the chart's twin: a row for each rate and bucket that had a query."""
     rows: list[dict[str, object]] = []
