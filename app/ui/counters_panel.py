@@ -27,20 +27,27 @@ def hit_rates(window: Window, now_ms: int) -> bool:
     for unit in charts.units(found):
         drawn = [rate for rate in found if rate.cache.unit == unit]
         panels.chart(charts.hit_rates(drawn, window, unit), rows=counters.bucket_rows(drawn), key=f"counters_{unit}")
-    bar = {"hit rate": tables.percent_bar("hit rate", help="Hits over queries, from what the counters grew by. Empty = no data.")}
-    tables.show(counters.rate_rows(view), alt="Hit rates of sources that only count", columns=bar)
+    _rates(view)
     return True
+
+
+def _rates(view: Counters) -> None:
+    columns = {
+        "hit rate": tables.percent_bar("hit rate", help="Hits over queries, from what the counters grew by. Empty = no data."),
+        "hits": tables.number("hits"),
+        "queries": tables.number("queries"),
+    }
+    tables.show(counters.rate_rows(view), alt="Hit rates of sources that only count", columns=columns)
 
 
 def sources(window: Window, now_ms: int) -> None:
     """Draw what scraped and sampled sources counted, and what their pages held."""
     view = load(window, now_ms)
     states.report(view.failures, (counters.FAMILIES,))
-    bar = {"hit rate": tables.percent_bar("hit rate")}
-    if rates := counters.rate_rows(view):
+    if view.rates:
         st.markdown("**Hit rates of sources that only count**")
         st.caption(literal(counters.sentence(view)))
-        tables.show(rates, alt="Hit rates of sources that only count", columns=bar)
+        _rates(view)
     if counts := counters.count_rows(view):
         st.markdown("**Counters without a rate, and by how much they grew in this range**")
         tables.show(counts, alt="Counters without a rate", columns={"grew by": tables.number("grew by")})
