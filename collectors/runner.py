@@ -110,6 +110,10 @@ class Collector:
             from collectors.prometheus.servers import ServerReaders  # noqa: PLC0415 - its client library takes 0.4 s to import
 
             self._lookers.append(ServerReaders(settings.servers, sink, self.metrics, families=families, now_ms=now_ms))
+        if settings.redis:
+            from collectors.redis_sampler import RedisSamplers  # noqa: PLC0415 - its client library takes 0.3 s to import
+
+            self._lookers.append(RedisSamplers(settings.redis, sink, self.metrics, now_ms=now_ms))
         for looker in self._lookers:
             looker.start()
 

@@ -22,7 +22,6 @@ def body() -> None:
         return
     st.markdown("**Senders and scrape targets, since each was first seen**")
     tables.show(sources.source_rows(view), alt="Every sender of telemetry and every scrape target")
-    counters_panel.sources(view.window, now)
     left, right = st.columns(2)
     with left:
         st.markdown("**The gateways' counters beside the stored lookups**")
@@ -45,6 +44,7 @@ def body() -> None:
         st.markdown("**Fields that lookups lacked**")
         missing = sources.missing_rows(view)
         tables.show(missing, alt="Fields that lookups lacked") if missing else st.caption("None.")
+    counters_panel.sources(view.window, now)
 
 
 chrome.live(body)

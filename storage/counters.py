@@ -92,6 +92,19 @@ def newest_ms(store: Store, source: SourceKey) -> int | None:
         return row[2] if row else None
 
 
+def snapshot(store: Store, source: SourceKey, topic: str) -> str | None:
+    """Return the JSON stored last of a source under a topic, None when there is none."""
+    with store.read() as connection:
+        row = connection.exec_driver_sql(
+            _TOPIC, (source.kind, source.service, source.instance, source.scope, source.dialect, topic)
+        ).first()
+        return row[0] if row else None
+
+
+_TOPIC: Final = """
+SELECT body FROM source_snapshots t JOIN sources s ON s.id = t.source_id
+WHERE s.kind = ? AND s.service = ? AND s.instance = ? AND s.scope = ? AND s.dialect = ? AND t.topic = ?
+"""
 _LAST_SEEN: Final = """
 SELECT last_seen_ms, last_error, last_span_ms FROM sources WHERE kind = ? AND service = ? AND instance = ? AND scope = ? AND dialect = ?
 """

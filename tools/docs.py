@@ -103,9 +103,9 @@ def settings_page() -> str:
             ]
         lines.append(_setting_row(setting))
     for name, table in TABLES.items():
-        lines += [f"\n### A row of `{name}`\n", "| name | takes | default |", "| --- | --- | --- |"]
+        lines += [f"\n### A row of `{name}`\n", "| name | takes | default | meaning |", "| --- | --- | --- | --- |"]
         for field, info in table.model_fields.items():
-            lines.append(f"| `{field}` | {takes(info)} | {_default(info)} |")
+            lines.append(f"| `{field}` | {takes(info)} | {_default(info)} | {info.description or ''} |")
     lines += [
         "\n## The file's name\n",
         f"`{CONFIG_VARIABLE}` is the path of the TOML file. It is the one variable that is no setting.",
@@ -123,7 +123,9 @@ def _default(info: FieldInfo) -> str:
     if info.is_required():
         return "required"
     value = info.get_default(call_default_factory=True)
-    return "none" if value is None or isinstance(value, SecretStr) else f"`{value}`"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return "none" if value in {None, ""} or isinstance(value, SecretStr) else f"`{value}`"
 
 
 def takes(info: FieldInfo) -> str:

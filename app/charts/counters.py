@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from app.charts import theme
 from app.charts.theme import Chart
 from app.views import words
-from app.views.counters import Rate
+from app.views.counters import FELL, RESTART, Rate
 from storage.reads.window import Window
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_SYMBOLS = {RESTART: "triangle-up", FELL: "x"}
 _MOST_LINES = 12
 
 
@@ -46,6 +47,19 @@ def hit_rates(rates: Sequence[Rate], window: Window, unit: str) -> Chart:
             customdata=told,
             hovertemplate="%{y:.1f} %, %{customdata}",
         )
+    for what, symbol in _SYMBOLS.items():
+        marks = [(at_ms, rate) for rate in drawn for at_ms, mark in rate.marks if mark == what]
+        if marks:
+            made.add_scatter(
+                x=theme.times([at_ms + window.bucket_ms // 2 for at_ms, _ in marks]),
+                y=[97] * len(marks),
+                mode="markers",
+                name=what,
+                marker={"symbol": symbol, "size": 10, "color": theme.NEUTRAL, "line": {"width": 1, "color": "#ffffff"}},
+                cliponaxis=False,
+                customdata=[theme.label(rate.source) for _, rate in marks],
+                hovertemplate=f"{what}: %{{customdata}}<extra></extra>",
+            )
     theme.time_axis(made, window)
     theme.ratio_axis(made)
     left = f"; {len(drawn) - _MOST_LINES} more are in the table" if len(drawn) > _MOST_LINES else ""

@@ -7,7 +7,7 @@ import streamlit as st
 from app.charts import counters as charts
 from app.ui import handles, panels, states, tables
 from app.ui.text import literal
-from app.views import counters
+from app.views import counters, snapshots
 from app.views.counters import Counters
 from storage.reads.window import Window
 
@@ -27,26 +27,45 @@ def hit_rates(window: Window, now_ms: int) -> bool:
     for unit in charts.units(found):
         drawn = [rate for rate in found if rate.cache.unit == unit]
         panels.chart(charts.hit_rates(drawn, window, unit), rows=counters.bucket_rows(drawn), key=f"counters_{unit}")
-    bar = {"hit rate": tables.percent_bar("hit rate", help="Hits over queries, from what the counters grew by. Empty = no data.")}
-    tables.show(counters.rate_rows(view), alt="Hit rates of sources that only count", columns=bar)
+    _rates(view)
     return True
+
+
+def _rates(view: Counters) -> None:
+    columns = {
+        "hit rate": tables.percent_bar("hit rate", help="Hits over queries, from what the counters grew by. Empty = no data."),
+        "hits": tables.number("hits"),
+        "queries": tables.number("queries"),
+    }
+    tables.show(counters.rate_rows(view), alt="Hit rates of sources that only count", columns=columns)
 
 
 def sources(window: Window, now_ms: int) -> None:
     """Draw what scraped and sampled sources counted, and what their pages held."""
     view = load(window, now_ms)
     states.report(view.failures, (counters.FAMILIES,))
-    bar = {"hit rate": tables.percent_bar("hit rate")}
-    if rates := counters.rate_rows(view):
+    if view.rates:
         st.markdown("**Hit rates of sources that only count**")
         st.caption(literal(counters.sentence(view)))
-        tables.show(rates, alt="Hit rates of sources that only count", columns=bar)
+        _rates(view)
     if counts := counters.count_rows(view):
         st.markdown("**Counters without a rate, and by how much they grew in this range**")
         tables.show(counts, alt="Counters without a rate", columns={"grew by": tables.number("grew by")})
     if levels := counters.level_rows(view):
         st.markdown("**Gauges, as they were read last**")
         tables.show(levels, alt="Gauges of sources, with a warning where they mislead")
-    if pages := counters.page_rows(view):
+    if servers := snapshots.server_rows(view):
+        st.markdown("**Redis and Valkey servers**")
+        tables.show(servers, alt="Redis and Valkey servers", columns={"memory": tables.number("memory", pattern="bytes")})
+    if shapes := snapshots.keyspace_rows(view):
+        st.markdown("**What their keyspaces are made of: a sample, by the shape of names, which are not kept**")
+        tables.show(shapes, alt="Keyspaces by shape, type and lifetime", columns={"share": tables.percent_bar("share")})
+    if slow := snapshots.slow_rows(view):
+        st.markdown("**Their newest slow commands, without arguments**")
+        tables.show(slow, alt="Slow commands")
+    if targets := snapshots.target_rows(view):
+        st.markdown("**What Prometheus servers scrape**")
+        tables.show(targets, alt="Targets of Prometheus servers")
+    if pages := snapshots.page_rows(view):
         st.markdown("**What the newest pages of metrics held**")
         tables.show(pages, alt="Facts of the newest scraped pages")

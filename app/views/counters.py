@@ -30,6 +30,7 @@ KINDS = {
     "store": "key-value store",
     "inference": "inference response cache",
 }
+RESTART, FELL = "restart", "fell without a restart"
 _MOST_GROUPS = 20
 _SLACK = 1e-9  # of a share: sums of floating-point increases
 
@@ -38,7 +39,8 @@ _SLACK = 1e-9  # of a share: sums of floating-point increases
 class Rate:
     """Hits and queries of one source and one cache; group: a value of the label `by`, None = all.
 
-    buckets: (start, hits, queries) where something was read. resets: restarts; anomalies: values that fell without one. left_aside:
+    buckets: (start, hits, queries) where something was read. resets: restarts; anomalies: values that fell without one;
+    marks: (start of the bucket, RESTART or FELL). left_aside:
     counters of the same thing under other names.
     """
 
@@ -52,6 +54,7 @@ class Rate:
     resets: int
     anomalies: int
     overflow: bool
+    marks: tuple[tuple[int, str], ...]
     names: tuple[str, ...]
     left_aside: tuple[str, ...]
 
@@ -198,6 +201,7 @@ class _Cache:
             buckets=tuple(buckets),
             resets=_restarts(grown),
             anomalies=sum(one.anomalies for one in grown),
+            marks=_marks(grown),
             overflow=any(OVERFLOW in one.labels for one in grown),
             names=names,
             left_aside=tuple(sorted(others)),
@@ -210,6 +214,11 @@ def _restarts(grown: Iterable[Increase]) -> int:
     for one in grown:
         by_bucket[one.at_ms] = max(by_bucket.get(one.at_ms, 0), one.resets)
     return sum(by_bucket.values())
+
+
+def _marks(grown: Iterable[Increase]) -> tuple[tuple[int, str], ...]:
+    found = {(one.at_ms, RESTART) for one in grown if one.resets} | {(one.at_ms, FELL) for one in grown if one.anomalies}
+    return tuple(sorted(found))
 
 
 def _group(by: str, one: Increase) -> str:
@@ -263,15 +272,14 @@ def _rate_row(rate: Rate) -> dict[str, object]:
         rate.cache.note,
     ]
     return {
-        "source": words.name(rate.source, 60),
-        "system": words.one_line(rate.system, 40),
-        "cache": words.one_line(rate.cache.title, 60),
-        "of": _of(rate.cache.by, rate.group),
+        "cache": words.one_line(f"{rate.system}: {rate.cache.title}", 80),
         "hit rate": None if rate.ratio is None else rate.ratio * 100,
         "95 %": words.interval(rate.share) if rate.share else "",
         "hits": None if rate.cache.mean else round(rate.hits),
         "queries": round(rate.queries),
         "unit": f"{rate.cache.unit}, mean of ratios" if rate.cache.mean else rate.cache.unit,
+        "of": _of(rate.cache.by, rate.group),
+        "source": words.name(rate.source, 60),
         "kind": KINDS[rate.cache.kind],
         "restarts": rate.resets,
         "notes": words.one_line("; ".join(note for note in notes if note), 300),
@@ -316,29 +324,6 @@ def level_rows(view: Counters) -> list[dict[str, object]]:
         }
         for one in view.levels
     ]
-
-
-def page_rows(view: Counters) -> list[dict[str, object]]:
-    """Return what the newest pages of scrape targets held."""
-    return [
-        {
-            "source": words.name(source, 60),
-            "read": f"{words.age(view.now_ms - shot.at_ms)} ago",
-            "samples": shot.body.get("samples"),
-            "with a meaning here": shot.body.get("kept"),
-            "exemplars": shot.body.get("exemplars"),
-            "native histograms skipped": shot.body.get("native_histograms"),
-            "lines not read": shot.body.get("bad_lines"),
-            "rules broken": shot.body.get("bad_rules"),
-            "first": words.one_line(_first(shot.body.get("breaches")), 160),
-        }
-        for source, shot in view.snapshots
-        if shot.topic == "page"
-    ]
-
-
-def _first(told: object) -> str:
-    return str(told[0]) if isinstance(told, list) and told else ""
 
 
 def bucket_rows(rates: Sequence[Rate]) -> list[dict[str, object]]:

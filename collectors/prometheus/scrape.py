@@ -45,6 +45,10 @@ class Sink(Protocol):
         """Return the time of the newest reading stored of a source, None when there is none."""
         ...
 
+    async def snapshot(self, source: SourceKey, topic: str) -> str | None:
+        """Return the JSON stored last under a topic, None when there is none."""
+        ...
+
 
 class Scraper:
     """One task a target. now_ms and sleep are injected; rng in [0, 1) spreads the targets."""

@@ -28,3 +28,7 @@ class StoreSink:
     async def newest_ms(self, source: SourceKey) -> int | None:
         """Return the time of the newest reading stored of a source. Raises StorageError."""
         return await self._pipeline.call(lambda: counters.newest_ms(self._store, source))
+
+    async def snapshot(self, source: SourceKey, topic: str) -> str | None:
+        """Return the JSON stored last under a topic. Raises StorageError."""
+        return await self._pipeline.call(lambda: counters.snapshot(self._store, source, topic))

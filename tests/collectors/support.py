@@ -59,6 +59,13 @@ async def running(folder: Path, **changes: Any) -> AsyncIterator[Running]:
         await collector.stop()
 
 
+async def until(it: Running, query: str, expected: object) -> None:
+    """Poll the database until a query gives what is expected."""
+    async with asyncio.timeout(60):
+        while await it.rows(query) != expected:
+            await asyncio.sleep(0.02)
+
+
 def trace_id(number: int) -> bytes:
     return (number + 1).to_bytes(16, "big")
 

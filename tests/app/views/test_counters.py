@@ -134,6 +134,9 @@ def test_a_decrease_without_a_restart_is_shown_and_never_a_negative_rate(store: 
     rate = total(store)
     assert (rate.hits, rate.queries, rate.resets, rate.anomalies) == (12, 18, 0, 2)
     assert "2 values fell although nothing restarted" in view.sentence(shown(store))
+    assert rate.marks == ((START, view.FELL),)
+    chart = charts.hit_rates([rate], WINDOW, "keys")
+    assert [trace.name for trace in chart.figure.data][1:] == [view.FELL]
 
 
 def test_more_hits_than_queries_are_a_contradiction_and_no_rate(store: Store) -> None:

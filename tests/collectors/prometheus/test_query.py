@@ -28,8 +28,8 @@ from storage import counters
 from storage.rows import Scrape, SourceKey
 from storage.settings import StorageSettings
 from storage.store import Store, open_telemetry
+from tests.collectors.support import running, until
 from tests.conftest import SHARED
-from tests.support.polling import eventually
 from tests.support.servers import free_port, running_prometheus
 
 TABLE = load()
@@ -301,19 +301,8 @@ def test_a_sample_that_is_none_is_refused() -> None:
 
 
 async def test_the_collector_asks_its_servers(tmp_path: Path) -> None:
-    from tests.collectors.support import running
-
     end_s = int(time.time()) - 30
     text = past({"redis_keyspace_hits_total": [1.0, 5.0]}, {"redis_keyspace_hits": "counter"}, end_s=end_s)
     with running_prometheus(text) as server:
         async with running(tmp_path, servers=(PrometheusServer(server.url, timeout_s=30, interval_s=0.5),)) as it:
-            found: list[Any] = []
-
-            async def look() -> None:
-                found[:] = await it.rows("SELECT sum(increase) FROM counter_minutes")
-
-            deadline = time.monotonic() + 60
-            while found != [(4.0,)] and time.monotonic() < deadline:
-                await look()
-                await eventually(lambda: True, what="a turn of the loop")
-            assert found == [(4.0,)]
+            await until(it, "SELECT sum(increase) FROM counter_minutes", [(4.0,)])

@@ -23,7 +23,7 @@ from collectors.prometheus.families import load
 from collectors.prometheus.scrape import Scraper, shown
 from collectors.settings import ScrapeTarget
 from storage.rows import Scrape, SourceKey
-from tests.collectors.support import running
+from tests.collectors.support import running, until
 from tests.support.servers import free_port
 
 
@@ -78,6 +78,9 @@ class Kept:
         self.errors.append(error)
 
     async def newest_ms(self, source: SourceKey) -> int | None:
+        return None
+
+    async def snapshot(self, source: SourceKey, topic: str) -> str | None:
         return None
 
 
@@ -171,15 +174,6 @@ async def test_targets_are_spread_and_their_pauses_differ() -> None:
         await woken.wait()
     await scraper.stop()
     assert [round(seconds / 10) for seconds in slept[:4]] == [10, 90, 110, 100]
-
-
-async def until(it, query: str, expected: object) -> None:  # type: ignore[no-untyped-def]
-    async with asyncio.timeout(20):
-        while True:
-            found = await it.rows(query)
-            if found == expected:
-                return
-            await asyncio.sleep(0.02)
 
 
 async def test_a_target_is_scraped_again_and_again_and_its_failures_are_stored(tmp_path: Path) -> None:
