@@ -36,4 +36,7 @@ class CollectorMetrics:
             "cachescope_collector_failures", "What went wrong, by place and reason", ("place", "reason"), registry=self.registry
         )
         self.queue_bytes = Gauge("cachescope_collector_queue_bytes", "Bytes accepted and not yet committed", registry=self.registry)
+        self.removed_rows = Counter(
+            "cachescope_collector_removed_rows", "Rows that retention removed, by kind", ("kind",), registry=self.registry
+        )
         self.scrapes = Counter("cachescope_collector_scrapes", "Scrapes, by result", ("result",), registry=self.registry)

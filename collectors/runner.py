@@ -28,8 +28,10 @@ from collectors.prometheus.families import load as load_families
 from collectors.prometheus.scrape import Scraper
 from collectors.prometheus.sink import StoreSink
 from collectors.settings import CollectorSettings
+from collectors.sweeping import Sweeping
 from storage import spans
 from storage.errors import StorageError, StoreMissing
+from storage.retention import Sweeper
 from storage.rows import SourceBatch, WriteResult
 from storage.store import Store, open_telemetry
 
@@ -114,6 +116,7 @@ class Collector:
             from collectors.redis_sampler import RedisSamplers  # noqa: PLC0415 - its client library takes 0.3 s to import
 
             self._lookers.append(RedisSamplers(settings.redis, sink, self.metrics, now_ms=now_ms))
+        self._lookers.append(Sweeping(Sweeper(self._store, settings.storage), self._pipeline, self.metrics, now_ms=now_ms))
         for looker in self._lookers:
             looker.start()
 

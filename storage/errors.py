@@ -6,9 +6,11 @@
 │   ├── SchemaTooOld    waits for its writer to migrate it
 │   ├── StoreReadOnly   the file or its folder cannot be written
 │   ├── InvalidStoreUrl a URL of an unknown kind
+│   ├── BackupInvalid   no back-up, or not what was backed up, or its folder cannot be used
 │   └── UnknownAct      there is no act of this id
 └── retryable
     ├── StoreBusy       locked longer than the timeout
+    ├── InUse           a process has open what is to be replaced
     └── StoreFull       no space left on the device
 """
 
@@ -45,8 +47,18 @@ class InvalidStoreUrl(StorageError):
     """The URL is of an unknown kind."""
 
 
+class BackupInvalid(StorageError):
+    """A folder is no back-up, or not what was backed up."""
+
+
 class UnknownAct(StorageError):
     """There is no act of this id."""
+
+
+class InUse(StorageError):
+    """A process has open what is to be replaced."""
+
+    retryable = True
 
 
 class StoreBusy(StorageError):

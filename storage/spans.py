@@ -14,11 +14,12 @@ from typing import Any, Final
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError, InterfaceError, ProgrammingError
 
-from storage import rollups, sources
+from storage import retention, rollups, sources
 from storage.rows import LookupRow, SourceBatch, SpanRow, WriteResult
 from storage.store import Store
 
 UNSTORABLE: Final = "unstorable"  # the reason under which rows that SQLite cannot hold are counted
+EXPIRED: Final = "expired"  # the same for spans of a time whose rows were removed: they may have been counted before
 
 _SPAN_COLUMNS: Final = ("id", "trace_id", "span_id", "parent_id", "source_id", *SpanRow._fields[3:-1])
 _LOOKUP_COLUMNS: Final = ("id", "trace_id", "span_id", "source_id", *LookupRow._fields[2:])
@@ -76,6 +77,9 @@ def _write(store: Store, batches: Sequence[SourceBatch], *, now_ms: int) -> list
     results = []
     totals = rollups.Totals()
     with store.write() as connection:
+        from_ns = retention.raw_from_ms(connection) * 1_000_000
+        if from_ns:
+            batches = [_not_expired(batch, from_ns) for batch in batches]
         landed = [_Landed(sources.find_or_make(connection, batch.source, now_ms=now_ms)) for batch in batches]
         _insert_spans(connection, batches, landed)
         _insert_lookups(connection, batches, landed)
@@ -187,6 +191,16 @@ def _summarise(connection: Connection, landed: Iterable[_Landed]) -> None:
             _, name, service = one.root or (0, "", one.service)
             rows.append((trace_id, one.start_ns, one.end_ns, one.spans, one.errors, one.lookups, name, service))
         connection.exec_driver_sql(_SUMMARY, rows)
+
+
+def _not_expired(batch: SourceBatch, from_ns: int) -> SourceBatch:
+    """Return the batch without the spans that began before a time, counted as rejects, and without their lookups."""
+    spans = [row for row in batch.spans if row.start_ns >= from_ns]
+    lost = len(batch.spans) - len(spans)
+    if not lost:
+        return batch
+    rejects = {**batch.rejects, EXPIRED: batch.rejects.get(EXPIRED, 0) + lost}
+    return replace(batch, spans=spans, rejects=rejects)
 
 
 def _sound(batch: SourceBatch) -> SourceBatch:

@@ -144,6 +144,22 @@ def open_ops(settings: StorageSettings, *, write: bool = True) -> Store:
     return _open(settings.ops_url, "ops", settings, write=write)
 
 
+def schema_of(path: Path, line: str) -> str:
+    """Return the revision of a database file of this line. Raises SchemaTooNew, StoreCorrupt (also for another line), StoreMissing."""
+    if not path.exists():
+        raise StoreMissing(f"there is no {line} database at {path}")
+    engine = create_engine("sqlite+pysqlite://", creator=lambda: sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True))
+    try:
+        with _errors(path, line), engine.connect() as connection:
+            version = _version(connection, path, line)
+    finally:
+        engine.dispose()
+    if version is None:
+        raise StoreCorrupt(f"{path} is empty; expected the {line} database")
+    _check_version(version, path, line, write=True)
+    return version
+
+
 def path_of(url: str) -> Path:
     """Return the file that a sqlite:///… URL names. Raises InvalidStoreUrl, without the URL's password in its message."""
     try:

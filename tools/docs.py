@@ -36,6 +36,7 @@ SECTIONS = {
     "otlp_max_body_bytes": "The collector's limits",
     "undo_window_s": "Operators' acts",
     "prices": "Tables",
+    "keep_raw_days": "What the telemetry database keeps",
 }
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 

@@ -19,6 +19,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from app.config.kept import KeptSettings
 from app.config.model import PREFIX, Config, PriceTable
 from app.config.sources import RedisTable, ServerTable, TargetTable
 from app.errors import ConfigError
@@ -52,7 +53,10 @@ class Setting(NamedTuple):
 
 
 def _settings() -> Iterator[Setting]:
-    for name, field in Config.model_fields.items():
+    inherited = KeptSettings.model_fields
+    # pydantic names inherited fields first; readers want them last.
+    for name in sorted(Config.model_fields, key=lambda name: name in inherited):
+        field = Config.model_fields[name]
         default = "" if name == "data_dir" else field.get_default(call_default_factory=True)
         if isinstance(default, SecretStr):
             default = default.get_secret_value()

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from app.config.addresses import is_loopback, reachable_url, split_bind, web_url
+from app.config.kept import KeptSettings
 from app.config.sources import RedisTable, ServerTable, TargetTable
 from app.errors import ConfigError
 from app.secretfiles import make_folder, read_or_make_secret
@@ -38,7 +39,7 @@ class PriceTable(BaseModel):
     cached_input_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
-class Config(BaseSettings):
+class Config(KeptSettings):
     """Every setting. The TOML name is the field's; the variable is CACHESCOPE_ and the name in capitals."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=PREFIX, env_ignore_empty=True, case_sensitive=False)
@@ -341,7 +342,8 @@ class Config(BaseSettings):
         )
 
     def storage_settings(self) -> StorageSettings:
-        return StorageSettings(telemetry_url=self.telemetry_url, ops_url=f"sqlite:///{self.home / 'ops.db'}", synchronous=self.synchronous)
+        kept = {name: getattr(self, name) for name in KeptSettings.model_fields}
+        return StorageSettings(self.telemetry_url, f"sqlite:///{self.home / 'ops.db'}", synchronous=self.synchronous, **kept)
 
     def collector_settings(self) -> CollectorSettings:
         own = ScrapeTarget(url=f"{self.control_url}/metrics", bearer=self.control_token())

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import streamlit as st
 
 from app.ui import handles
-from app.views import words
+from app.views import kept, words
 from app.views.parts import attempt
-from storage.reads.window import Choices, Scope, Window, choices
+from storage.reads.window import Choices, Horizons, Scope, Window, choices, horizons
 
 PRESETS_MS = {"15m": 900_000, "1h": 3_600_000, "6h": 21_600_000, "24h": 86_400_000, "7d": 604_800_000}
 PRESET_NAMES = {
@@ -78,6 +78,19 @@ def _choices(start_ms: int, end_ms: int) -> Choices:
         return choices(conn, Window(start_ms, end_ms))
 
 
+@st.cache_data(ttl=_CHOICES_TTL_S, show_spinner=False, max_entries=4)
+def _kept() -> Horizons:
+    with handles.telemetry().read() as conn:
+        return horizons(conn)
+
+
+def _note_removed(shown: Window) -> None:
+    """Draw what retention has removed of the window. A database that does not answer is told of by the page itself."""
+    told = kept.note(attempt("telemetry", _kept).value or Horizons(), shown)
+    if told:
+        st.caption(f":material/auto_delete: {told}")
+
+
 def live() -> None:
     """Draw the switch of the automatic refresh."""
     st.toggle("Live", value=True, key="live", bind="query-params", help="Read again every 10 seconds")
@@ -119,6 +132,7 @@ def bar(*, tier: bool = False, compare: bool = False, scoped: bool = True) -> Se
             source=_pick("source", "All senders", found.sources),
         )
         against, against_ms = _comparison(around) if compare else (PREVIOUS, 0)
+    _note_removed(around)
     return Selection(chosen, scope, start_ms, end_ms, against, against_ms)
 
 

@@ -150,6 +150,19 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
             raise damaged(path, found.splitlines()[-1])
 
 
+def schema_of(path: Path) -> int:
+    """Return the schema of a cache file, changing nothing. Raises StoreCorrupt: damaged, another program's, or a newer schema."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)) as connection:
+            _check_owner(connection, path)
+            version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    except sqlite3.Error as error:
+        raise damaged(path, error) from error
+    if not version:
+        raise damaged(path, "it is empty")
+    return version
+
+
 def _check_owner(connection: sqlite3.Connection, path: Path) -> None:
     # One snapshot: another process may be making the file at this moment.
     connection.execute("BEGIN")

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import math
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -254,12 +257,23 @@ def stored_rollups(store: Store, table: str) -> dict[tuple[Any, ...], tuple[Any,
     return {row[:10]: row[10:] for row in rows(store, query)}
 
 
+@functools.cache
+def empty_database() -> Path:
+    """A migrated file to copy: making one takes longer than an example's test."""
+    folder = Path(tempfile.mkdtemp(prefix="cachescope-test-"))
+    atexit.register(shutil.rmtree, folder)
+    store = open_telemetry(settings(folder), write=True)
+    store.close()
+    return store.path
+
+
 @given(histories(), st.randoms(use_true_random=False))
 @hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_rollups_equal_the_raw_rows_however_they_were_sent(history: list[tuple[Made, SourceKey]], rng: random.Random) -> None:
     raw = [(event.lookup(), source.service) for event, source in history if event.is_lookup]
     expected = {table: independent(raw, width_ms) for table, width_ms in rollups.WIDTHS_MS.items()}
     with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(empty_database(), folder)
         store = open_telemetry(settings(Path(folder)), write=True)
         sent = history + rng.choices(history, k=rng.randrange(6))  # some come again
         rng.shuffle(sent)

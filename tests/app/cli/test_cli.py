@@ -29,7 +29,10 @@ from tests.app import support
 from tests.support.servers import wait_for
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cli"
-COMMANDS = ("up", "gateway", "collect", "worker", "console", "demo", "status", "key", "switch", "purge", "warm", "threshold")
+COMMANDS = (
+    *("up", "gateway", "collect", "worker", "console", "demo", "status", "key", "switch", "purge", "warm", "threshold"),
+    *("backup", "check", "restore"),
+)
 Run = Callable[..., "Done"]
 KEY_COMMANDS = ("create", "list", "revoke")
 

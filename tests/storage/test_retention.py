@@ -1,0 +1,150 @@
+"""Retention: the oldest go first, rollups live on, and what was removed is never counted again."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage import metrics, spans
+from storage.reads import hit_rate
+from storage.reads.window import Horizons, Scope, Window, horizons
+from storage.retention import Step, Sweeper, size
+from storage.rows import SampleRow, SourceKey, WriteResult
+from storage.store import Store, open_telemetry
+from tests.storage.support import START_NS, Made, batch, settings
+from tests.storage.test_spans import one, rows
+
+NOW = START_NS // 1_000_000  # a full hour
+HOUR, DAY = 3_600_000, 86_400_000
+RAW_TABLES = ("spans", "span_payloads", "lookups", "trace_summaries", "rollups_10s")
+
+
+def made(number: int, age_ms: int) -> Made:
+    return Made(number, trace=number, start_ns=START_NS - age_ms * 1_000_000)
+
+
+def sweep(store: Store, now_ms: int = NOW, size: int = 10, **keep: Any) -> list[Step]:
+    """All steps until nothing is left to do."""
+    kept = {"keep_raw_days": 0, "keep_minutes_days": 0, "keep_hours_days": 0, "keep_bytes": 0, **keep}
+    sweeper = Sweeper(store, replace(settings(store.path.parent), **kept), rows=size, spare_pages=0)
+    steps = []
+    while True:
+        steps.append(sweeper.step(now_ms=now_ms))
+        if not steps[-1].more:
+            return steps
+
+
+def counts(store: Store, *tables: str) -> list[int]:
+    return [one(store, f"SELECT count(*) FROM {table}") for table in tables]
+
+
+def test_old_raw_rows_go_in_small_steps_and_the_rollups_live_on(telemetry: Store) -> None:
+    spans.write(telemetry, [batch(*(made(number, 3 * DAY + number * 1_000) for number in range(50)))], now_ms=1)
+    spans.write(telemetry, [batch(*(made(number, HOUR) for number in range(100, 103)))], now_ms=1)
+    steps = sweep(telemetry, keep_raw_days=2)
+    assert {step.kind for step in steps} == {"raw", "rollups_10s", ""}
+    assert max(step.rows for step in steps) <= 3 * 11  # three tables, and the rows of one instant together
+    assert counts(telemetry, *RAW_TABLES[:-1]) == [3, 3, 3, 3]
+    assert one(telemetry, "SELECT sum(lookups) FROM rollups_10s") == 3
+    assert one(telemetry, "SELECT sum(lookups) FROM rollups_1m") == 53
+    with telemetry.read() as connection:
+        assert horizons(connection) == Horizons(NOW - 2 * DAY, NOW - 2 * DAY)
+    assert one(telemetry, "SELECT rows FROM removed WHERE kind = 'raw'") == 150
+
+
+def test_a_span_from_before_the_horizon_is_refused_for_it_may_have_been_counted(telemetry: Store) -> None:
+    old = batch(made(1, 3 * DAY), made(2, 3 * DAY))
+    spans.write(telemetry, [old], now_ms=1)
+    sweep(telemetry, keep_raw_days=2)
+    late = batch(made(1, 3 * DAY), made(2, 3 * DAY), made(3, HOUR))
+    assert spans.write(telemetry, [late], now_ms=2) == [WriteResult(1, 0, 1)]
+    assert rows(telemetry, "SELECT reason, count FROM rejects") == [("expired", 2)]
+    assert one(telemetry, "SELECT sum(lookups) FROM rollups_1h") == 3
+
+
+def test_minutes_go_before_hours_and_whole_hours_then_answer(telemetry: Store) -> None:
+    spans.write(telemetry, [batch(*(made(number, 10 * DAY + number * 60_000) for number in range(90)))], now_ms=1)
+    shown = Window(NOW - 11 * DAY, NOW - 9 * DAY)
+    with telemetry.read() as connection:
+        before = hit_rate.cells(connection, shown, Scope())
+    sweep(telemetry, keep_raw_days=1, keep_minutes_days=5)
+    assert counts(telemetry, *RAW_TABLES, "rollups_1m") == [0] * 6
+    with telemetry.read() as connection:
+        assert hit_rate.cells(connection, shown, Scope()) == before
+        assert sum(row.lookups for row in hit_rate.series(connection, shown, Scope())) == 90
+    sweep(telemetry, keep_raw_days=1, keep_minutes_days=5, keep_hours_days=8)
+    assert counts(telemetry, "rollups_1h") == [0]
+
+
+def test_old_samples_go_too(telemetry: Store) -> None:
+    source = SourceKey("scrape", "http://gateway/metrics")
+    old = [SampleRow("up", "{}", "gauge", NOW - 3 * DAY + number, 1.0) for number in range(35)]
+    metrics.write_samples(telemetry, source, [*old, SampleRow("up", "{}", "gauge", NOW, 1.0)], now_ms=1)
+    sweep(telemetry, keep_raw_days=2)
+    assert rows(telemetry, "SELECT at_ms FROM metric_samples") == [(NOW,)]
+
+
+def filled(store: Store) -> int:
+    """Two days of spans, one a minute, whose payloads cannot be compressed away; return the bytes in use."""
+    for first in range(0, 2_880, 480):
+        events = [made(number, number * 60_000) for number in range(first, first + 480)]
+        given = batch(*events)
+        spans.write(store, [replace(given, spans=[row._replace(payload=os.urandom(1_000)) for row in given.spans])], now_ms=1)
+    with store.read() as connection:
+        return size(connection).bytes
+
+
+def test_above_the_limit_the_oldest_go_until_there_is_room_and_the_file_shrinks(telemetry: Store) -> None:
+    used = filled(telemetry)
+    steps = sweep(telemetry, keep_bytes=used // 2, size=100)
+    with telemetry.read() as connection:
+        left = size(connection)
+        raw_ms = horizons(connection).raw_ms
+    assert left.bytes <= used // 2
+    assert left.file_bytes < used * 0.6
+    assert all(step.kind in {"raw", ""} for step in steps)
+    assert one(telemetry, "SELECT min(start_ns) / 1000000 FROM spans") >= raw_ms > NOW - 2 * DAY
+    assert one(telemetry, "SELECT sum(lookups) FROM rollups_1m") == 2_880
+    assert one(telemetry, "SELECT by_size FROM removed WHERE kind = 'raw'") == 1
+    assert sweep(telemetry, keep_bytes=used // 2, size=100) == [Step()]
+
+
+def test_the_last_hour_and_the_hours_stay_whatever_the_limit(telemetry: Store) -> None:
+    filled(telemetry)
+    kept = replace(settings(telemetry.path.parent), keep_raw_days=0, keep_minutes_days=0, keep_hours_days=0, keep_bytes=1)
+    sweeper = Sweeper(telemetry, kept, rows=1_000)
+    while sweeper.step(now_ms=NOW).more:
+        pass
+    assert sweeper.over_bytes
+    assert one(telemetry, "SELECT count(*) FROM lookups") == 61  # the horizon is a full minute
+    assert one(telemetry, "SELECT sum(lookups) FROM rollups_1h") == 2_880
+    assert one(telemetry, "SELECT min(at_ms) FROM rollups_1m") == NOW - HOUR
+    assert spans.write(telemetry, [batch(made(9_999, 0))], now_ms=2) == [WriteResult(1, 0, 1)]
+
+
+def test_nothing_is_removed_where_all_is_kept(telemetry: Store) -> None:
+    spans.write(telemetry, [batch(made(1, 5_000 * DAY))], now_ms=1)
+    assert sweep(telemetry) == [Step()]
+    assert counts(telemetry, "removed", *RAW_TABLES) == [0, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_readers_and_the_writer_go_on_between_the_steps(tmp_path: Path, seed: int) -> None:
+    store = open_telemetry(settings(tmp_path), write=True)
+    reader = open_telemetry(settings(tmp_path), write=False)
+    spans.write(store, [batch(*(made(number, 3 * DAY + seed) for number in range(200)))], now_ms=1)
+    sweeper = Sweeper(store, replace(settings(tmp_path), keep_raw_days=1), rows=20)
+    number = 1_000
+    with reader.read() as held:
+        seen = held.exec_driver_sql("SELECT count(*) FROM spans").scalar_one()
+        while sweeper.step(now_ms=NOW).more:
+            number += 1
+            assert spans.write(store, [batch(made(number, 0))], now_ms=2) == [WriteResult(1, 0, 1)]
+        assert held.exec_driver_sql("SELECT count(*) FROM spans").scalar_one() == seen == 200
+    assert one(reader, "SELECT count(*) FROM spans") == number - 1_000
+    reader.close()
+    store.close()
