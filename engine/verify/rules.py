@@ -13,7 +13,7 @@ from engine.verify import lexicon_zh, names, quantities
 from engine.verify.compare import Parse, both, middles, only
 from engine.verify.english import stem
 from engine.verify.parse import VERSION
-from engine.verify.wording import act, addition, inserted, replaced, substitution
+from engine.verify.wording import act, addition, inserted, replaced, substitution, unlike
 
 Rule = Callable[[Parse, Parse], str]  # the detail when the two differ, else ''
 
@@ -272,6 +272,7 @@ RULES: dict[str, Rule] = {
     "date_one_sided": date_one_sided,
     "replaced": replaced,
     "inserted": inserted,
+    "unlike": unlike,
     "substitution": substitution,
     "addition": addition,
 }
@@ -288,6 +289,7 @@ HARD = SAFE | {
     "date_one_sided",
     "replaced",
     "inserted",
+    "unlike",
 }
 MODES: dict[VerifyMode, frozenset[str]] = {
     VerifyMode.SAFE: SAFE,

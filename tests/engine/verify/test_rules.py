@@ -75,6 +75,8 @@ HARD_CASES = [
     ("inserted", "How do I bake bread?", "How can I bake gluten bread?"),
     ("inserted", "咳嗽了怎么办？", "孕妇咳嗽了怎么办？"),
     ("inserted", "怎么学吉他？", "左撇子怎么学吉他？"),
+    ("unlike", "How do I delete my account?", "How do I reset my password?"),
+    ("unlike", "学生可以打折吗？", "怎么取消订单？"),
     ("quantifier", "Show the unread articles", "Show only the unread articles"),
     ("asked", "When was the bridge closed?", "Why was the bridge closed?"),
     ("asked", "How do I register a trademark?", "How long does it take to register a trademark?"),
