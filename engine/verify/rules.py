@@ -11,8 +11,8 @@ import orjson
 from engine.types import Verdict, VerifyMode
 from engine.verify import lexicon_zh, names, quantities
 from engine.verify.compare import Parse, both, middles, only
-from engine.verify.english import stem
 from engine.verify.parse import VERSION
+from engine.verify.stems import stem
 from engine.verify.wording import act, addition, inserted, replaced, substitution, unlike
 
 Rule = Callable[[Parse, Parse], str]  # the detail when the two differ, else ''

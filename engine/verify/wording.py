@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from engine.verify import acts, light_zh, wordnet, words
 from engine.verify.compare import COMPARED, Parse, both, middles, only
-from engine.verify.english import stem
+from engine.verify.stems import stem
 
 _DETERMINERS = frozenset("a an the my our your all every each this that any some is are".split())
 _SEGMENT = 4  # tokens of what differs between two texts that are otherwise the same
