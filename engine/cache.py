@@ -75,6 +75,9 @@ class Lookup:
     semantic_skipped: str = ""
     holdout_propensity: float = 1.0
     held_out: bool = False
+    held_out_body: bytes = b""  # the answer that would have served
+    upstream_body: bytes = b""  # what the upstream said instead
+    agreement_ratio: float | None = None  # of the two, 0..1
     stored: bool = False
     store_reason: str = ""  # why it was not stored
     stored_entry_id: str = ""
@@ -312,6 +315,7 @@ class Cache:
             lookup.holdout_propensity = 1.0 - ratio
             if self._rng.random() < ratio:
                 lookup.held_out, lookup.reason, lookup.candidate = True, "holdout", candidate
+                lookup.held_out_body = entry.body
                 return
         lookup.outcome, lookup.entry, lookup.tier, lookup.reason = outcome, entry, tier, ""
 
