@@ -48,7 +48,7 @@ class Boundary:
     async def store(self, lookup: Lookup, answer: Answer) -> None:
         """Store the answer when it may be; the lookup then says that it was, or why not."""
         if lookup.held_out and 200 <= answer.status < 300:
-            lookup.upstream_body = answer.body
+            lookup.answers = (*lookup.answers[:1], answer.body)
         if answer.store_reason:
             lookup.store_reason = answer.store_reason
             return
@@ -76,9 +76,9 @@ class Boundary:
         """End the lookup's span and count it. The client has its answer: here two answers may be compared."""
         duration_ms = (time.perf_counter() - lookup.started_mono) * 1000
         try:
-            if lookup.upstream_body:
-                lookup.agreement_ratio = agreement(lookup.held_out_body, lookup.upstream_body)
-                lookup.held_out_body = lookup.upstream_body = b""
+            if len(lookup.answers) == 2:
+                lookup.agreement_ratio = agreement(*lookup.answers)
+                lookup.answers = ()
             self._telemetry.record(lookup, parent_context=inbound.traceparent, duration_ms=duration_ms)
         except Exception:  # noqa: BLE001 - telemetry must never fail a request; it is counted
             self._telemetry.fault("gateway", "record")
