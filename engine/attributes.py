@@ -66,6 +66,7 @@ def attributes_of(lookup: Lookup, settings: EngineSettings, *, provider: str) ->
         semconv.GENERATION: space.generations.write,
         semconv.HOLDOUT_PROPENSITY: lookup.holdout_propensity,
         semconv.HELD_OUT: lookup.held_out,
+        semconv.HOLDOUT_AGREEMENT: lookup.agreement_ratio,
         semconv.STORED: lookup.stored,
         semconv.STORE_REASON: lookup.store_reason,
         semconv.STEPS: orjson.dumps([[step.name, step.start_us, step.duration_us] for step in lookup.steps]).decode(),

@@ -74,6 +74,8 @@ class Lookup:
     semantic_skipped: str = ""
     holdout_propensity: float = 1.0
     held_out: bool = False
+    answers: tuple[bytes, ...] = ()  # of a held-out lookup: what would have served, and what the upstream said instead
+    agreement_ratio: float | None = None  # of the two, 0..1
     stored: bool = False
     store_reason: str = ""  # why it was not stored
     stored_entry_id: str = ""
@@ -306,12 +308,11 @@ class Cache:
 
     def _serve(self, lookup: Lookup, entry: Entry, outcome: Outcome, tier: str, candidate: Candidate) -> None:
         """Serve the entry, or hold it out: a share of would-be hits goes upstream at random, to learn what it would have said."""
-        own = lookup.space.policy.holdout_ratio
-        ratio = self._settings.holdout_ratio if own is None else own
+        ratio = self._settings.holdout_ratio if (own := lookup.space.policy.holdout_ratio) is None else own
         if ratio > 0 and lookup.request.purpose is Purpose.TRAFFIC:
             lookup.holdout_propensity = 1.0 - ratio
             if self._rng.random() < ratio:
-                lookup.held_out, lookup.reason, lookup.candidate = True, "holdout", candidate
+                lookup.held_out, lookup.reason, lookup.candidate, lookup.answers = True, "holdout", candidate, (entry.body,)
                 return
         lookup.outcome, lookup.entry, lookup.tier, lookup.reason = outcome, entry, tier, ""
 

@@ -52,6 +52,7 @@ SWITCH = "cachescope.switch"
 GENERATION = "cachescope.generation"
 HOLDOUT_PROPENSITY = "cachescope.holdout.propensity"  # probability of being served; 1 = never held out
 HELD_OUT = "cachescope.holdout.held_out"  # bool: a would-be hit, sent upstream
+HOLDOUT_AGREEMENT = "cachescope.holdout.agreement_ratio"  # 0…1: words in common of the answer held out and the upstream's
 
 STEPS = "cachescope.steps"  # JSON [[name, start_us, duration_us], …]
 LOOKUP_MS = "cachescope.lookup_ms"  # time spent in the cache itself, upstream not included

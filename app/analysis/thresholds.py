@@ -1,9 +1,14 @@
-"""What another threshold would have done on recorded lookups."""
+"""What another threshold would have done on recorded lookups, and what people's labels say of any threshold."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from app.analysis.intervals import Share, wilson
+
+MOST_WRONG = 0.05  # of the hits among labelled pairs: a wrong answer served is the worst failure
+LEAST_KEPT = 0.5  # of the right pairs: a threshold that keeps fewer is no recommendation
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +54,57 @@ def what_if(lookups: Sequence[Scored], threshold: float) -> WhatIf:
         vetoed=sum(not one.passed and one.similarity >= threshold for one in lookups),
         n=len(lookups),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A pair that somebody judged. similarity: cosine. serves: the same answer serves both."""
+
+    similarity: float
+    serves: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """threshold: the lowest one with at most 5 % wrong hits that keeps half of the right pairs; None when there is none: not separable.
+
+    kept: right pairs at or above it. wrong: wrong ones among the pairs at or above it. false_hits: wrong ones among the pairs at or
+    above the threshold in force; None where none of them is, or no threshold is known.
+    """
+
+    right: int
+    wrong_pairs: int
+    threshold: float | None
+    kept: Share | None
+    wrong: Share | None
+    false_hits: Share | None
+
+    @property
+    def n(self) -> int:
+        return self.right + self.wrong_pairs
+
+
+def advise(pairs: Sequence[Labelled], in_force: float | None = None) -> Advice | None:
+    """Return what the labels say of a threshold by similarity alone, or None unless both kinds are labelled.
+
+    A cut is looked for at each right pair's similarity. Encoders may give a reversal 0.9997 and a paraphrase 0.7: then no cut separates,
+    and a threshold between the means would serve every wrong pair.
+    """
+    right = sum(pair.serves for pair in pairs)
+    if right in (0, len(pairs)):
+        return None
+    threshold, kept, wrong = None, None, None
+    for cut in sorted({pair.similarity for pair in pairs if pair.serves}):
+        above = [pair for pair in pairs if pair.similarity >= cut]
+        good = sum(pair.serves for pair in above)
+        if len(above) - good <= MOST_WRONG * len(above) and good >= LEAST_KEPT * right:
+            threshold, kept, wrong = cut, wilson(good, right), wilson(len(above) - good, len(above))
+            break
+    served = [] if in_force is None else [pair for pair in pairs if pair.similarity >= in_force]
+    false_hits = wilson(sum(not pair.serves for pair in served), len(served))
+    return Advice(right, len(pairs) - right, threshold, kept, wrong, false_hits)
+
+
+def review_order(pairs: Sequence[Labelled]) -> list[int]:
+    """Return the places of the pairs, the worst first: the wrong ones from the most similar down, then the right ones from the least."""
+    return sorted(range(len(pairs)), key=lambda place: (pairs[place].serves, pairs[place].similarity * (1 if pairs[place].serves else -1)))

@@ -54,6 +54,7 @@ def explore(view: Thresholds, namespace: str) -> None:
         ("Similar enough, vetoed by verification", thresholds.vetoed_ids(view)),
     ):
         _pairs(view, title, ids)
+    _labelled(view)
     _apply(view, namespace, moved)
 
 
@@ -64,6 +65,16 @@ def _pairs(view: Thresholds, title: str, ids: Sequence[int]) -> None:
             tables.show(thresholds.pair_rows(view, ids), alt=title, columns=COLUMNS)
         else:
             st.caption("None.")
+
+
+def _labelled(view: Thresholds) -> None:
+    """Draw what people's labels say, the worst pair first."""
+    if not view.labels:
+        return
+    with st.expander(f"Labelled pairs: {words.count(len(view.labels))}", expanded=True):
+        for line in thresholds.advice(view):
+            st.markdown(literal(line))
+        tables.show(thresholds.label_rows(view), alt="Labelled pairs, the most similar wrong one first", columns=COLUMNS)
 
 
 def _apply(view: Thresholds, namespace: str, moved: float) -> None:

@@ -81,7 +81,7 @@ def reason_in_words(reason: str) -> str:
 def explain(row: Mapping[str, Any], attributes: Mapping[str, Any], now: PolicyNow | None) -> Decision:
     """Return the decision of one stored lookup. attributes: its span's, for what has no column. now: None = not known."""
     rules = _rules(row["verdicts"])
-    told = [*_exact(row), *_candidate(row, rules), *_now(row, rules, now), *_holdout(row), *_stored(row, attributes)]
+    told = [*_exact(row), *_candidate(row, rules), *_now(row, rules, now), *_holdout(row, attributes), *_stored(row, attributes)]
     return Decision(
         outcome=row["outcome"],
         headline=_headline(row),
@@ -171,10 +171,14 @@ def _now(row: Mapping[str, Any], rules: tuple[Rule, ...], now: PolicyNow | None)
     return told
 
 
-def _holdout(row: Mapping[str, Any]) -> list[str]:
-    if row["held_out"]:
-        return [f"A would-be hit, sent upstream at random; the chance of being served was {row['holdout_propensity'] or 0:.2f}."]
-    return []
+def _holdout(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> list[str]:
+    if not row["held_out"]:
+        return []
+    told = [f"A would-be hit, sent upstream at random; the chance of being served was {row['holdout_propensity'] or 0:.2f}."]
+    common = attributes.get("cachescope.holdout.agreement_ratio")
+    if isinstance(common, int | float):
+        told.append(f"The answer held out and the upstream's have {words.ratio(float(common))} of their words in common.")
+    return told
 
 
 def _stored(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> list[str]:

@@ -9,12 +9,14 @@ from typing import Any
 
 from app.adapters.base import EngineAdapter, EngineState, NamespaceInfo, Via
 from app.admin.policy import as_json
-from app.analysis.thresholds import Scored, WhatIf, what_if
+from app.analysis.thresholds import Advice, Labelled, Scored, WhatIf, advise, review_order, what_if
 from app.views import words
 from app.views.audit import record_link
 from app.views.parts import Failure, attempt
 from engine.types import Policy, Switch
+from storage import labels as stored_labels
 from storage import policies
+from storage.labels import Label
 from storage.policies import PolicyVersion
 from storage.reads import thresholds as reads
 from storage.reads.thresholds import CandidateRow, SimilarityCount
@@ -58,6 +60,7 @@ class Thresholds:
     effective: Effective | None
     candidates: tuple[CandidateRow, ...]
     history: tuple[PolicyVersion, ...]
+    labels: tuple[Label, ...]
     prompts_recorded: bool
     failures: tuple[Failure, ...]
 
@@ -92,7 +95,7 @@ def load(
 
     recorded = attempt(TELEMETRY, read, hides="similarities and what another threshold would do")
     state = attempt(ENGINE, lambda: (engine().state(), tuple(engine().namespaces())), hides="the thresholds in force")
-    past = attempt(ACTS, lambda: _history(ops(), scope.namespace), hides="the policy's history")
+    past = attempt(ACTS, lambda: _kept(ops(), scope.namespace), hides="the policy's history and the labels")
     counts, candidates = recorded.value or ([], [])
     known = state.value[1] if state.value else ()
     effective = _effective(state.value[0], known, scope.namespace) if state.value and scope.namespace is not None else None
@@ -108,17 +111,18 @@ def load(
         counts=tuple(counts),
         effective=effective,
         candidates=tuple(candidates),
-        history=past.value or (),
+        history=past.value[0] if past.value else (),
+        labels=past.value[1] if past.value else (),
         prompts_recorded=any(row.prompt is not None for row in candidates) or not candidates,
         failures=failures,
     )
 
 
-def _history(store: Store, namespace: str | None) -> tuple[PolicyVersion, ...]:
+def _kept(store: Store, namespace: str | None) -> tuple[tuple[PolicyVersion, ...], tuple[Label, ...]]:
     if namespace is None:
-        return ()
+        return (), ()
     with store.read() as conn:
-        return tuple(policies.history(conn, namespace))
+        return tuple(policies.history(conn, namespace)), tuple(stored_labels.list(conn, namespace=namespace))
 
 
 def _effective(state: EngineState, known: Iterable[NamespaceInfo], namespace: str) -> Effective:
@@ -250,6 +254,61 @@ def vetoed_ids(view: Thresholds) -> list[int]:
     """Return the lookups that were similar enough and vetoed, the most similar first."""
     found = [row for row in view.candidates if not row.passed and row.threshold is not None and row.similarity >= row.threshold]
     return [row.id for row in sorted(found, key=lambda row: -row.similarity)]
+
+
+def _labelled(view: Thresholds) -> list[Labelled]:
+    return [Labelled(label.similarity, label.serves) for label in view.labels]
+
+
+def advice(view: Thresholds) -> list[str]:
+    """Return what people's labels say of a threshold; nothing when none of either kind is there."""
+    found = advise(_labelled(view), view.effective.value if view.effective else None)
+    return _advised(found) if found else []
+
+
+def _advised(found: Advice) -> list[str]:
+    kinds = words.many(found.n, "labelled pair", "labelled pairs")
+    kinds += f" ({words.count(found.right)} right, {words.count(found.wrong_pairs)} wrong)"
+    if found.threshold is None or found.kept is None or found.wrong is None:
+        lines = [
+            f"Not separable: of {kinds}, no threshold keeps half of the right ones with at most 5 % wrong hits. Similarity cannot tell "
+            "them apart here: leave it to verification, its strict mode, or exact hits alone."
+        ]
+    else:
+        lines = [
+            f"By {kinds}, similarity ≥ {found.threshold:.4f} keeps {words.count(found.kept.k)} of the right ones; of its "
+            f"{words.many(found.wrong.n, 'hit', 'hits')} {words.count(found.wrong.k)} would be wrong ({words.interval(found.wrong)})."
+        ]
+    if found.false_hits:
+        share = found.false_hits
+        lines.append(
+            f"At the threshold in force {words.count(share.k)} of {words.many(share.n, 'labelled hit is', 'labelled hits are')} wrong "
+            f"({words.interval(share)}), verification aside."
+        )
+    if found.n < FEW:
+        lines.append(f"Too few labels to set a threshold by (n = {words.count(found.n)}, {FEW} needed).")
+    return lines
+
+
+def label_rows(view: Thresholds) -> list[dict[str, Any]]:
+    """Return the labelled pairs, the most similar wrong one first, at most 50."""
+    texts = {(row.prompt_hash, row.candidate_id): row for row in view.candidates}
+    found = []
+    for place in review_order(_labelled(view))[:PAIRS]:
+        label = view.labels[place]
+        row = texts.get((label.prompt_hash, label.candidate_id))
+        found.append(
+            {
+                "similarity": label.similarity,
+                "distance": 1 - label.similarity,
+                "label": "serves" if label.serves else "does not serve",
+                "asked": words.one_line(row.prompt, 160) if row and row.prompt else words.UNNAMED,
+                "candidate": words.one_line(row.candidate_prompt, 160) if row and row.candidate_prompt else words.UNNAMED,
+                "by": words.one_line(label.actor, 40),
+                "at (UTC)": words.instant(label.at_ms),
+            }
+        )
+    return found
 
 
 def count_rows(view: Thresholds) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from engine.agreement import agreement
 from engine.cache import Cache, CacheRequest, Lookup
 from engine.errors import InvalidRequest
 from engine.gateway.answers import Answer
@@ -46,6 +47,8 @@ class Boundary:
 
     async def store(self, lookup: Lookup, answer: Answer) -> None:
         """Store the answer when it may be; the lookup then says that it was, or why not."""
+        if lookup.held_out and 200 <= answer.status < 300:
+            lookup.answers = (*lookup.answers[:1], answer.body)
         if answer.store_reason:
             lookup.store_reason = answer.store_reason
             return
@@ -70,9 +73,12 @@ class Boundary:
             return inbound.traceparent
 
     def record(self, lookup: Lookup, inbound: Inbound) -> None:
-        """End the lookup's span and count it."""
+        """End the lookup's span and count it. The client has its answer: here two answers may be compared."""
         duration_ms = (time.perf_counter() - lookup.started_mono) * 1000
         try:
+            if len(lookup.answers) == 2:
+                lookup.agreement_ratio = agreement(*lookup.answers)
+                lookup.answers = ()
             self._telemetry.record(lookup, parent_context=inbound.traceparent, duration_ms=duration_ms)
         except Exception:  # noqa: BLE001 - telemetry must never fail a request; it is counted
             self._telemetry.fault("gateway", "record")

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.verify import acts, names, units, wordnet
 from engine.verify import lexicon_en as lexicon
+from engine.verify.stems import stem
 
 _TOKEN = re.compile(r"[\u4e00-\u9fff]|\d+(?:[.,:]\d+)*|[^\W\d_]+(?:[-'][^\W\d_]+)*|[+\-*/=<>→](?=\s)|->")
 _CAPITAL = re.compile(r"[A-Z][A-Za-z]+(?:'[a-z]+)?|[A-Z](?![A-Za-z'])")
@@ -99,22 +100,6 @@ def latin_language(words: Iterable[str]) -> str:
     if counts[best] >= 2 and sum(value == counts[best] for value in counts.values()) == 1:
         return best
     return "en" if total and counts["en"] >= counts[best] else ""
-
-
-def stem(word: str) -> str:
-    """Return a crude stem: enough for two inflections of one word to meet."""
-    if len(word) > 4:
-        if word.endswith("ies"):
-            return word[:-3] + "y"
-        for ending in ("ing", "ed"):
-            if word.endswith(ending) and len(word) - len(ending) >= 3:
-                root = word[: -len(ending)]
-                return root[:-1] if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz" else root.removesuffix("e")
-        if word.endswith("es") and word[:-2].endswith(("s", "x", "z", "ch", "sh")):
-            return word[:-2]
-    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
-    return word.removesuffix("e") if len(word) > 4 else word
 
 
 def content(word: str) -> str:

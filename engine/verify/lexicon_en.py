@@ -101,7 +101,7 @@ WEEKDAYS: dict[str, int] = {
 }  # fmt: skip
 RELATIVE_DAYS = {"today": "0", "tomorrow": "1", "yesterday": "-1", "tonight": "0n"}
 DAY_NAMES = frozenset(
-    """weekend weekends weekday weekdays christmas easter halloween thanksgiving ramadan hanukkah diwali noon midnight
+    """weekend weekends weekday weekdays christmas easter halloween thanksgiving ramadan hanukkah diwali
     autumn summer winter""".split()
 )
 

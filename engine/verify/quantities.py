@@ -43,8 +43,10 @@ _DATE_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], list[str]
     (re.compile(r"(上午|早上|清晨|凌晨|中午|下午|傍晚|晚上|夜里|今晚|明晚)\s*(\d{1,2})(?:点钟|点|时|:)(?:(\d{1,2})分?|(半))?"),
      lambda m: _time(m[2], "30" if m[4] else m[3], "p" if m[1] in {"下午", "傍晚", "晚上", "夜里", "今晚", "明晚"} else "a")),
     (re.compile(r"(?<![\d:])(\d{1,2}):(\d{2})(?![\d:])"), lambda m: _time(m[1], m[2], "")),
-    (re.compile(r"(?<![\d.])(\d{1,2})(?:点钟|点)(?:(\d{1,2})分?|(半))?(?!\d)"), lambda m: _time(m[1], "30" if m[3] else m[2], "")),
-    (re.compile(r"\b(\d{1,2})\s*o'?clock\b", re.I), lambda m: _time(m[1], None, "")),
+    (re.compile(r"(?<![\d.])(\d{1,2})(?:点钟|点)(?:(\d{1,2})分?|(半))?(?!\d)"), lambda m: _time(m[1], "30" if m[3] else m[2], "?")),
+    (re.compile(r"\b(\d{1,2})\s*o'?clock\b", re.I), lambda m: _time(m[1], None, "?")),
+    (re.compile(r"\b(?:noon|midday)\b", re.I), lambda m: ["T12:00"]),
+    (re.compile(r"\bmidnight\b", re.I), lambda m: ["T00:00"]),
     (re.compile(r"(?:周|星期|礼拜)([一二三四五六日天1-7])(?!期|个)"), lambda m: ["W" + str("一二三四五六日".find(m[1].replace("天", "日")) + 1 or m[1])]),
     (re.compile(rf"\b({_DAY_NAMES})\b", re.I), lambda m: [_day(m[1].lower())]),
     (re.compile(r"\b(last|this|next|past|previous|coming|current)\s+(day|week|weekend|month|quarter|year|night|semester|season)s?\b", re.I),
@@ -69,7 +71,7 @@ _SCALES = {"k": 1000, "thousand": 1000, "million": 10**6, "billion": 10**9, "tri
 
 @dataclass(slots=True)
 class Quantities:
-    """numbers: `value` or `value|unit`. ordinals: whole numbers. dates: parts such as Y1776, M7, D4, W2, T17:00. rest: the other text."""
+    """numbers: `value` or `value|unit`. ordinals: whole numbers. dates: parts such as Y1776, M7, D4, W2, T17:00, t05:00 (morning or evening). rest: the other text."""
 
     numbers: list[str] = field(default_factory=list)
     ordinals: list[str] = field(default_factory=list)
@@ -130,7 +132,9 @@ def _time(hour: str, minute: str | None, half: str) -> list[str]:
         value += 12
     elif half == "a" and value == 12:
         value = 0
-    return [f"T{value:02d}:{int(minute or 0):02d}"]
+    # Without its half of the day a time up to twelve is either of two: t, not T.
+    sign = "t" if half == "?" and value <= 12 else "T"
+    return [f"{sign}{value:02d}:{int(minute or 0):02d}"]
 
 
 def _day(name: str) -> str:

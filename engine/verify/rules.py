@@ -4,21 +4,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import orjson
 
 from engine.types import Verdict, VerifyMode
 from engine.verify import lexicon_zh, names, quantities
 from engine.verify.compare import Parse, both, middles, only
-from engine.verify.english import stem
 from engine.verify.parse import VERSION
-from engine.verify.wording import act, addition, inserted, replaced, substitution
+from engine.verify.stems import stem
+from engine.verify.wording import act, addition, inserted, replaced, substitution, unlike
 
 Rule = Callable[[Parse, Parse], str]  # the detail when the two differ, else ''
 
 _DETAIL_CHARS = 80
 _PREFIXES = ("un", "dis", "non", "non-", "in", "im", "ir", "il", "de", "mis", "anti", "anti-", "re-", "in-")
+_TODAY = frozenset({"R0", "R今天"})
 _SYMMETRIC = frozenset("and or vs versus with between & , both 和 与 跟 同 及 或 还 是 、".split())
 _EXCLUSIVE = ({"all", "some"}, {"all", "any"}, {"all", "none"}, {"all", "most"}, {"all", "half"}, {"both", "either"}, {"both", "neither"},
               {"always", "sometimes"}, {"always", "never"}, {"always", "often"}, {"always", "rarely"}, {"often", "rarely"}, {"often", "never"},
@@ -99,12 +100,29 @@ def number_one_sided(left: Parse, right: Parse) -> str:
 
 
 def date(left: Parse, right: Parse) -> str:
-    return both(*only(left.get("d", ()), right.get("d", ())))
+    return both(*_dates(left, right))
 
 
 def date_one_sided(left: Parse, right: Parse) -> str:
+    mine, theirs = _dates(left, right)
+    if bool(mine) == bool(theirs):
+        return ""
+    # Who asks without a day asks about today.
+    return " ".join(part for part in mine or theirs if part not in _TODAY)
+
+
+def _dates(left: Parse, right: Parse) -> tuple[list[str], list[str]]:
+    """Return the parts of dates on one side alone. Five o'clock is five in the morning as well as in the evening."""
     mine, theirs = only(left.get("d", ()), right.get("d", ()))
-    return " ".join(mine or theirs) if bool(mine) != bool(theirs) else ""
+    return [part for part in mine if not _same_time(part, theirs)], [part for part in theirs if not _same_time(part, mine)]
+
+
+def _same_time(part: str, others: Iterable[str]) -> bool:
+    return part[0] in "tT" and any({part[0], other[0]} == {"t", "T"} and _clock(part) == _clock(other) for other in others)
+
+
+def _clock(part: str) -> tuple[int, str]:
+    return int(part[1:3]) % 12, part[3:]
 
 
 def antonym(left: Parse, right: Parse) -> str:
@@ -254,6 +272,7 @@ RULES: dict[str, Rule] = {
     "date_one_sided": date_one_sided,
     "replaced": replaced,
     "inserted": inserted,
+    "unlike": unlike,
     "substitution": substitution,
     "addition": addition,
 }
@@ -270,6 +289,7 @@ HARD = SAFE | {
     "date_one_sided",
     "replaced",
     "inserted",
+    "unlike",
 }
 MODES: dict[VerifyMode, frozenset[str]] = {
     VerifyMode.SAFE: SAFE,

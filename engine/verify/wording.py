@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from engine.verify import acts, light_zh, wordnet, words
 from engine.verify.compare import COMPARED, Parse, both, middles, only
-from engine.verify.english import stem
+from engine.verify.stems import stem
 
 _DETERMINERS = frozenset("a an the my our your all every each this that any some is are".split())
 _SEGMENT = 4  # tokens of what differs between two texts that are otherwise the same
@@ -148,6 +148,19 @@ def _together(sequence: list[str], part: list[str]) -> bool:
     """Return whether the tokens of a part stand side by side."""
     size = len(part)
     return any(sorted(sequence[place : place + size]) == part for place in range(len(sequence) - size + 1))
+
+
+def unlike(left: Parse, right: Parse) -> str:
+    """Each side names something, three things or more in all, and nothing of it is on the other side, not even by a like word."""
+    if left.get("l") != right.get("l"):
+        return ""
+    if left.get("l") == "zh":
+        first, second = (set(light_zh.without_light("".join(side.get("r", "").split()))) for side in (left, right))
+        return both(sorted(first), sorted(second)) if min(len(first), len(second)) > 1 and not first & second else ""
+    named, named2 = (sorted(set(side.get("w", "").split()) - words.LIGHT) for side in (left, right))
+    if set(named) & set(named2) or len(named) + len(named2) <= _SHORTEST or max(len(named), len(named2)) > _FEW:
+        return ""
+    return both(named, named2) if _without(named, named2) == named and _without(named2, named) == named2 else ""
 
 
 def substitution(left: Parse, right: Parse) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from engine.verify import acts, wordnet
 from engine.verify import lexicon_en as lexicon
-from engine.verify.english import content, stem
+from engine.verify.english import content
+from engine.verify.stems import stem
 from engine.verify.synonyms_en import MORE_SYNONYMS, SYNONYMS
 
 
@@ -19,19 +20,9 @@ def _stems(text: str) -> dict[str, frozenset[int]]:
     return {word: frozenset(numbers) for word, numbers in found.items()}
 
 
-def _wordnet() -> dict[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
-    for word, groups in wordnet.GROUPS.items():
-        form = stem(word)
-        found[form] = found.get(form, frozenset()).union(groups)
-    return found
-
-
 _GROUPS = _stems(SYNONYMS.strip() + "\n" + MORE_SYNONYMS.strip())
-_WORDNET = _wordnet()
 # Verbs whose likeness is decided by the lists of acts: WordNet has `edit` and `delete` in one group.
 _ACTS = frozenset(content(word) for word in acts.ENGLISH)
-_NOUNS = frozenset(stem(word) for word in wordnet.NOUNS)
 # Endings as stems have them, for what WordNet lacks: refund and refundable. Others make other words: brand and brandy, text and texture.
 _MADE_OF = ("abl", "ibl", "ing")
 # Content that a question's frame brings along: it names nothing to be told apart.
@@ -61,7 +52,8 @@ def same(one: str, other: str) -> bool:
 
 def kin(one: str, other: str) -> bool:
     """Return whether WordNet has two stems in one group, or one is made of the other: refund and refundable."""
-    if one == other or _WORDNET.get(one, frozenset()) & _WORDNET.get(other, frozenset()):
+    groups = wordnet.GROUPS.get(other, ())
+    if one == other or any(group in groups for group in wordnet.GROUPS.get(one, ())):
         return True
     short, long = sorted((one, other), key=len)
     return len(short) >= 4 and long.startswith(short) and long[len(short) :].removeprefix(short[-1]) in _MADE_OF
@@ -69,8 +61,8 @@ def kin(one: str, other: str) -> bool:
 
 def names(one: str, other: str) -> bool:
     """Return whether both stems are nouns above all, or both no common English words: names or terms."""
-    return (one in _NOUNS and other in _NOUNS) or not (_known(one) or _known(other))
+    return (one in wordnet.NOUNS and other in wordnet.NOUNS) or not (_known(one) or _known(other))
 
 
 def _known(word: str) -> bool:
-    return word in _WORDNET or word in _GROUPS or word in lexicon.AXES
+    return word in wordnet.GROUPS or word in _GROUPS or word in lexicon.AXES

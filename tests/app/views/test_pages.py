@@ -232,3 +232,14 @@ def test_a_scrape_has_no_dialect_to_understand(tmp_path: Path) -> None:
 def test_a_spark_keeps_gaps_and_its_axis() -> None:
     assert words.spark([0.0, None, 0.5, 1.0], top=1.0) == "▁·▅█"
     assert len(words.spark([0.1] * 75, top=1.0)) == 15
+
+
+def test_the_decision_of_a_held_out_lookup_tells_how_far_the_answers_agree(store: Store) -> None:
+    listing = traces.find(lambda: store, window=HOUR, scope=Scope(), search=Search(outcome="miss"))
+    with store.read() as conn:
+        from storage.reads.traces import trace_lookups
+
+        row = {**trace_lookups(conn, listing.rows[0].trace_id)[0], "held_out": True, "holdout_propensity": 0.9}
+    told = explain(row, {"cachescope.holdout.agreement_ratio": 0.75}, None).sentences
+    assert "The answer held out and the upstream's have 75.0 % of their words in common." in told
+    assert not any("in common" in sentence for sentence in explain(row, {}, None).sentences)

@@ -13,8 +13,9 @@ from app.errors import EngineUnavailable
 from app.views import thresholds
 from app.wiring import Wiring
 from engine.types import Policy, Switch
-from storage import spans
+from storage import labels, spans
 from storage.errors import StoreMissing
+from storage.labels import Label
 from storage.reads.window import Scope, Window
 from storage.store import open_telemetry
 from tests.app import support
@@ -169,3 +170,42 @@ def test_without_a_namespace_there_is_a_choice(wired: Wiring) -> None:
     view = _load(wired, namespace=None)
     assert view.sentence == "Choose a namespace: 1 had lookups in the last hour, 5 with a candidate"
     assert thresholds.count_rows(view)[0]["vetoed above the threshold"] == 1
+
+
+def _label(wired: Wiring, number: int, similarity: float, *, serves: bool) -> None:
+    label = Label("faq", f"p{number}", f"c{number}", similarity, serves, "ann", START_MS + number)
+    with contextlib.closing(wired.ops()) as store:
+        labels.put(store, label)
+
+
+def test_labels_that_no_threshold_separates_say_so_and_the_antonym_comes_first(wired: Wiring) -> None:
+    _fill(
+        wired,
+        (
+            "miss",
+            {"similarity": 0.823, "prompt_hash": "p1", "candidate_id": "c1", "prompt": "enable 2FA", "candidate_prompt": "disable 2FA"},
+        ),
+    )
+    _label(wired, 0, 0.673, serves=True)
+    _label(wired, 1, 0.823, serves=False)
+    view = _load(wired, Engine(policy=Policy(threshold=0.8, version=1)))
+    told = thresholds.advice(view)
+    assert told[0].startswith("Not separable: of 2 labelled pairs (1 right, 1 wrong)")
+    assert told[1].startswith("At the threshold in force 1 of 1 labelled hit is wrong")
+    assert told[2] == "Too few labels to set a threshold by (n = 2, 200 needed)."
+    first, second = thresholds.label_rows(view)
+    assert (first["label"], first["asked"], first["candidate"]) == ("does not serve", "enable 2FA", "disable 2FA")
+    assert (second["label"], second["asked"]) == ("serves", "(not recorded)")
+
+
+def test_labels_that_a_threshold_separates_name_it(wired: Wiring) -> None:
+    for number in range(30):
+        _label(wired, number, 0.95 if number < 20 else 0.85, serves=number < 20)
+    assert thresholds.advice(_load(wired))[0].startswith(
+        "By 30 labelled pairs (20 right, 10 wrong), similarity ≥ 0.9500 keeps 20 of the right ones; of its 20 hits 0 would be wrong"
+    )
+
+
+def test_without_labels_nothing_is_advised(wired: Wiring) -> None:
+    assert thresholds.advice(_load(wired)) == []
+    assert thresholds.label_rows(_load(wired)) == []

@@ -77,6 +77,8 @@ def test_numbers_are_written_in_one_form(text: str, numbers: list[str]) -> None:
         ("1776年7月4日", ["D4", "M7", "Y1776"]),
         ("五月一日", ["D1", "M5"]),
         ("下午五点半", ["T17:30"]),
+        ("at 3 o'clock", ["t03:00"]),
+        ("by noon", ["T12:00"]),
         ("星期二", ["W2"]),
         ("You may march on", []),
     ],

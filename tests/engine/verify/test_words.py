@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from engine.verify import words
-from engine.verify.english import content, stem
+from engine.verify.english import content
+from engine.verify.stems import stem
 
 
 @pytest.mark.parametrize(
