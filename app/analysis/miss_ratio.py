@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from app.analysis.compiled import Floats, Ints, kernel, sift, take
+from app.analysis.compiled import Floats, Ints, kernel
 from app.analysis.policies import Stream
 
 NEVER = -1  # the distance of a key's first request
@@ -209,86 +209,3 @@ def _histogram(counts: Floats, cold: float, expected: float, scale: float, adjus
         counts[0] += expected - total
         total = expected
     return Histogram(counts, cold, total, scale)
-
-
-@kernel
-def _fixed_size(ids: Ints, keys: int, most: int, width: float, buckets: int, seed: int) -> tuple[Floats, float, int]:
-    """Keep the `most` keys of least hash: one more lowers the limit, and what was counted before weighs less. Buckets are of full distance,
-    `width` keys each."""
-    tree = np.zeros(4 * most + 1, np.int64)
-    slots = 4 * most
-    last = np.full(keys, -1, np.int64)
-    owner = np.full(slots, -1, np.int64)
-    heap = np.empty(most + 1, np.int64)
-    place = np.full(keys, -1, np.int64)
-    rank = np.zeros(keys)
-    turn = np.zeros(keys, np.int64)
-    counts = np.zeros(buckets)
-    cold, limit, size, now = 0.0, 1 << 24, 0, 0
-    weight = 1.0  # of what is counted now; at the end all is divided by it
-    for x in ids:
-        h = _hash(x, seed)
-        if h >= limit:
-            continue
-        if now == slots:
-            now = 0
-            for s in range(slots):
-                y = owner[s]
-                if y >= 0 and last[y] == s:
-                    owner[now] = y
-                    last[y] = now
-                    now += 1
-            owner[now:] = -1
-            tree[:] = 0
-            for i in range(1, slots + 1):
-                tree[i] += i <= now
-                j = i + (i & -i)
-                if j <= slots:
-                    tree[j] += tree[i]
-        if last[x] >= 0:
-            upto, i = 0, last[x] + 1
-            while i > 0:
-                upto += tree[i]
-                i -= i & -i
-            distance = (size - upto) * (float(1 << 24) / limit)
-            counts[min(buckets - 1, int(distance / width))] += weight
-            i = last[x] + 1
-            while i <= slots:
-                tree[i] -= 1
-                i += i & -i
-        else:
-            cold += weight
-            rank[x] = -h
-            turn[x] = x
-            heap[size] = x
-            size += 1
-            sift(heap, place, rank, turn, size - 1, size)
-        last[x] = now
-        owner[now] = x
-        i = now + 1
-        while i <= slots:
-            tree[i] += 1
-            i += i & -i
-        now += 1
-        while size > most or (size and -rank[heap[0]] >= limit):
-            y = heap[0]
-            lowered = min(limit, int(-rank[y]))
-            weight *= limit / max(1, lowered)
-            limit = lowered
-            i = last[y] + 1
-            while i <= slots:
-                tree[i] -= 1
-                i += i & -i
-            last[y] = -1
-            take(heap, place, rank, turn, y, size)
-            size -= 1
-    return counts / weight, cold / weight, limit
-
-
-def shards_fixed(requests: Stream, most: int, *, adjust: bool = True, seed: int = 0) -> Histogram:
-    """Return reuse distances from at most `most` sampled keys, whatever their number: the rate falls as keys come. Source: as `shards`."""
-    if most < 1:
-        raise ValueError(f"a sample of {most} keys shows nothing: expected at least 1")
-    width = max(1.0, requests.keys / (4 * most))
-    counts, cold, limit = _fixed_size(requests.ids, requests.keys, most, width, int(requests.keys / width) + 2, seed)
-    return _histogram(counts, cold, requests.n * limit / MODULUS, width, adjust)

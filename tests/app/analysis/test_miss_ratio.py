@@ -61,7 +61,6 @@ def test_shards_error_is_in_its_published_range() -> None:
         return float(np.abs(found.miss_ratio(sizes) - truth).mean())
 
     assert np.median([error(miss_ratio.shards(requests, 0.2, seed=seed)) for seed in range(5)]) < 0.01
-    assert np.median([error(miss_ratio.shards_fixed(requests, 8_000, seed=seed)) for seed in range(5)]) < 0.01
     raw = [error(miss_ratio.shards(requests, 0.05, seed=seed, adjust=False)) for seed in range(5)]
     adjusted = [error(miss_ratio.shards(requests, 0.05, seed=seed)) for seed in range(5)]
     assert np.mean(adjusted) < 0.03 < np.mean(raw)
@@ -72,7 +71,6 @@ def test_a_sample_of_everything_is_exact() -> None:
     sizes = range(0, 500, 7)
     truth = miss_ratio.exact(requests).miss_ratio(sizes)
     assert miss_ratio.shards(requests, 1.0).miss_ratio(sizes) == pytest.approx(truth)
-    assert miss_ratio.shards_fixed(requests, 1_000).miss_ratio(sizes) == pytest.approx(truth)
 
 
 def test_edges() -> None:
@@ -82,7 +80,5 @@ def test_edges() -> None:
     for rate in (0.0, 1.5):
         with pytest.raises(ValueError, match="samples nothing"):
             miss_ratio.shards(one, rate)
-    with pytest.raises(ValueError, match="shows nothing"):
-        miss_ratio.shards_fixed(one, 0)
     empty = miss_ratio.shards(one, 1e-7)
     assert np.isnan(empty.miss_ratio([1])).all() or empty.miss_ratio([1])[0] == 1

@@ -33,7 +33,7 @@ def apart(cases: list[tuple[Stream, int, tuple[str, ...]]], folder: Path) -> lis
 
 
 def test_synthetic_traces(tmp_path: Path) -> None:
-    plain = zipf(20_000, 150_000)
+    plain = zipf(20_000, 200_000)
     sized = Stream(plain.ids, plain.times, np.random.default_rng(4).integers(1, 50, plain.keys))
     for found in apart([(plain, 200, ALL), (plain, 1_000, ALL), (sized, 50_000, ALL)], tmp_path):
         assert [found[policy] for policy in ("fifo", "lru", "lfu", "sieve")] == [0] * 4
