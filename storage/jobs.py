@@ -154,6 +154,19 @@ def list_recent(connection: Connection, *, limit: int = 50, kind: str | None = N
     return [_job(row) for row in connection.exec_driver_sql(query, (kind, kind, limit))]
 
 
+def under_way(connection: Connection, kind: str) -> bool:
+    """Return whether a job of this kind is queued or running."""
+    row = connection.exec_driver_sql("SELECT 1 FROM jobs WHERE kind = ? AND state IN ('queued', 'running') LIMIT 1", (kind,)).first()
+    return row is not None
+
+
+def trim(store: Store, *, kind: str, before_ms: int) -> int:
+    """Delete the jobs of this kind that ended before this time; return how many. For work that no act stands behind."""
+    delete = "DELETE FROM jobs WHERE kind = ? AND finished_ms < ? AND state NOT IN ('queued', 'running')"
+    with store.write() as connection:
+        return connection.exec_driver_sql(delete, (kind, before_ms)).rowcount
+
+
 def beat(store: Store, *, worker_id: str, started_ms: int, now_ms: int, errors: int = 0) -> None:
     """Say that the worker lives, and how many errors its loop has caught since it started."""
     upsert = """

@@ -341,7 +341,7 @@ class Job(SQLModel, table=True):
     metadata = ops_metadata
 
     id: str = Field(primary_key=True)
-    kind: str  # reclaim | warmup
+    kind: str  # reclaim | warmup | regret
     act_id: str = Field(unique=True)
     namespace: str = ""
     state: str = "queued"  # queued | running | done | failed | cancelled
@@ -365,6 +365,23 @@ class WorkerBeat(SQLModel, table=True):
     started_ms: int = Field(sa_column=_big(nullable=False))
     last_ms: int = Field(sa_column=_big(nullable=False))
     errors: int = 0
+
+
+class Analysis(SQLModel, table=True):
+    """What the worker computed ahead for a page: the newest of each kind, namespace and horizon."""
+
+    __tablename__ = "analyses"
+    metadata = ops_metadata
+
+    kind: str = Field(primary_key=True)  # regret
+    namespace: str = Field(primary_key=True)
+    horizon: str = Field(primary_key=True)  # 24h | 7d: which time before at_ms it covers
+    at_ms: int = Field(sa_column=_big(nullable=False))  # when it was computed
+    start_ms: int = Field(sa_column=_big(nullable=False))
+    end_ms: int = Field(sa_column=_big(nullable=False))
+    lookups: int = Field(sa_column=_big(nullable=False))  # of the namespace in that time, all of them
+    parameters: str = "{}"  # JSON: what it was computed with
+    result: str = "null"  # JSON; null = too little data
 
 
 class PolicyRecord(SQLModel, table=True):

@@ -11,7 +11,7 @@ from typing import Any
 from app.admin.context import AdminContext
 from app.admin.purge import heal_reclaims
 from app.errors import AppError
-from app.jobs import reclaim, warmup
+from app.jobs import reclaim, regret, warmup
 from app.jobs.run import LEASE_MS, LONGEST_RETRY_MS, RETRY_MS, JobCancelled, JobRun, JobStopped
 from storage import actions, jobs
 from storage.errors import StorageError
@@ -22,9 +22,10 @@ TICK_S = 0.25  # how long a new job waits, at most
 BEAT_MS = 1_000
 SWEEP_MS = 5_000
 HEAL_MS = 60_000
-AT_ONCE = 2  # a long warm-up does not keep a purge from being reclaimed
+AT_ONCE = 3  # a long warm-up and an analysis do not keep a purge from being reclaimed
+SCHEDULE_MS = 30_000
 
-KINDS: Mapping[str, Callable[[JobRun], Mapping[str, Any]]] = {"reclaim": reclaim.run, "warmup": warmup.run}
+KINDS: Mapping[str, Callable[[JobRun], Mapping[str, Any]]] = {"reclaim": reclaim.run, "warmup": warmup.run, "regret": regret.run}
 
 
 class Worker:
@@ -35,7 +36,7 @@ class Worker:
         self._id = worker_id
         self._sweep_after_ms = int(sweep_after_s * 1000)
         self._started_ms = ctx.clock()
-        self._beat_ms = self._sweep_ms = self._heal_ms = 0
+        self._beat_ms = self._sweep_ms = self._heal_ms = self._schedule_ms = 0
         self._pauses: dict[str, int] = {}  # job -> the pause before its next try; a new worker begins small again
         self._running: dict[Future[None], str] = {}
         self.errors = 0
@@ -65,6 +66,9 @@ class Worker:
         if now - self._heal_ms >= HEAL_MS and len(self._running) < AT_ONCE:
             self._heal_ms = now
             self._running[pool.submit(self._heal)] = "heal"  # not here: an engine that is slow to answer must not delay the heartbeat
+        if now - self._schedule_ms >= SCHEDULE_MS:
+            self._schedule_ms = now
+            regret.schedule(self._ctx.ops, now_ms=now)
         while len(self._running) < AT_ONCE:
             job = jobs.claim(self._ctx.ops, now_ms=now, lease_ms=LEASE_MS)
             if job is None:

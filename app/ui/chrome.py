@@ -42,6 +42,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("hit_rate", "Hit rate", ":material/target:"),
         Entry("traces", "Traces", ":material/account_tree:"),
         Entry("drift", "Drift", ":material/shuffle:"),
+        Entry("regret", "Regret & capacity", ":material/savings:"),
     ),
     "Act": (
         Entry("purge", "Purge", ":material/delete_sweep:"),

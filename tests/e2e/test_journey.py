@@ -21,7 +21,7 @@ from tests.support.servers import wait_for
 pytestmark = pytest.mark.browser
 REQUESTS = 300
 expect.set_options(timeout=30_000)  # a page on a busy machine
-PAGES = ("overview", "hit_rate", "traces", "drift", "purge", "warmup", "thresholds", "audit", "sources")
+PAGES = ("overview", "hit_rate", "traces", "drift", "regret", "purge", "warmup", "thresholds", "audit", "sources")
 # Names are kept as bytes: a text never equals them.
 VISIBLE = "SELECT count(*) FROM entries, json_each(?) WHERE namespace = ? AND generation = value AND expires_ms > ?"
 

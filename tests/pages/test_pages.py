@@ -14,7 +14,7 @@ from app.views import words
 from tests.app import support
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["overview", "hit_rate", "traces", "drift", "purge", "warmup", "thresholds", "audit", "sources"]
+PAGES = ["overview", "hit_rate", "traces", "drift", "regret", "purge", "warmup", "thresholds", "audit", "sources"]
 HOSTILE = ["a[1]*?\\", "<script>alert(1)</script>", "**bold** :red[x]", "left\u202eright", "n" * 200]
 
 

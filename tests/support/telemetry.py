@@ -167,6 +167,7 @@ def _made(  # noqa: PLR0917 - one call, in the order of drawing
         policy_version=3,
         generation="0193a0b1c2d3e-00aa11bb22cc33dd",
         partition=f"{hash_of(group.namespace + tenant):032x}",
+        key=f"{hash_of(tenant + group.namespace + text):064x}"[::-1],  # its first digits are as good as random
         prompt_hash=f"{hash_of(tenant + text):032x}",
         prompt_simhash=f"{hash_of(group.prompt) & (2**64 - 1):016x}",
         prompt=text if record_prompts else None,

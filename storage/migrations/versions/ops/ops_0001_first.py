@@ -31,6 +31,19 @@ def upgrade() -> None:
     )
     op.create_index("ix_act_at", "act_events", ["at_ms"], unique=False)
     op.create_table(
+        "analyses",
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("namespace", sa.String(), nullable=False),
+        sa.Column("horizon", sa.String(), nullable=False),
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("start_ms", sa.BigInteger(), nullable=False),
+        sa.Column("end_ms", sa.BigInteger(), nullable=False),
+        sa.Column("lookups", sa.BigInteger(), nullable=False),
+        sa.Column("parameters", sa.String(), nullable=False),
+        sa.Column("result", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("kind", "namespace", "horizon"),
+    )
+    op.create_table(
         "jobs",
         sa.Column("id", sa.String(), nullable=False),
         sa.Column("kind", sa.String(), nullable=False),

@@ -1,0 +1,238 @@
+"""What a cache lost against the best it could have done, and which knob would win it back: the findings, and what to conclude.
+
+Plain values only: the worker computes findings (`what_if`), stores them, and the page reads them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+FEW: Final = 200  # lookups below which nothing is concluded
+WORTH_RATIO: Final = 0.01  # of the lookups: a knob that wins fewer hits than this is not worth anyone's time
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A lookup that an exact key could have answered. key: what must be equal for a hit, a purge's generation included.
+
+    hit: it was one. semantic: another key's entry served it. age_ms: of the entry that served. None = not recorded.
+    """
+
+    at_ms: int
+    key: str
+    hit: bool
+    semantic: bool = False
+    age_ms: float | None = None
+    size_bytes: float | None = None
+    ms: float | None = None
+    usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """hits, and what they save. ms, usd: None where no lookup of the stream says what one saves."""
+
+    hits: float
+    ms: float | None = None
+    usd: float | None = None
+
+    def less(self, other: Amount) -> Amount:
+        """Return this less the other, not below 0: what is not there cannot be won."""
+        return Amount(
+            _above(self.hits, other.hits),
+            None if self.ms is None or other.ms is None else _above(self.ms, other.ms),
+            None if self.usd is None or other.usd is None else _above(self.usd, other.usd),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """An optimum's amounts at least and at most. method: what gave the upper end: FOO, PFOO, or `exact`."""
+
+    low: Amount
+    high: Amount
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """A policy at a share of the space that today's lifetime takes (0…1). miss_ratio: of all lookups of the stream."""
+
+    policy: str
+    share: float
+    space: float
+    miss_ratio: float
+    saved: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """at: a space, or a lifetime in ms. space: the most that live entries take there."""
+
+    at: float
+    miss_ratio: float
+    saved: Amount
+    space: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A change, and what it would have won over what was recorded. name: keep | lifetime | semantic. to_ms: the new lifetime."""
+
+    name: str
+    gain: Amount
+    to_ms: float | None = None
+    space: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Semantic:
+    """The optimum if prompts that one answer served, or that a person labelled so, were one prompt; None where it was not computed."""
+
+    links: int
+    merged_keys: int
+    high: Amount | None
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the lookups told. unit: bytes, or entries where no size is known. sizes, ms, usd: the share (0…1) of the keys that said what
+    they take and save; the others count as the median. refused: values below 0 or infinite, which count as not known.
+    """
+
+    unit: str
+    sizes: float
+    ms: float
+    usd: float
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """A namespace over a time. lookups, keys: of the sample of keys (rate, 0…1); amounts and spaces are scaled up to all of them.
+
+    left_out: reason -> lookups that no setting of the cache could have changed. capacity: the space that today's lifetime takes at most.
+    """
+
+    lookups: int
+    keys: int
+    rate: float
+    left_out: Mapping[str, int]
+    known: Known
+    ttl_ms: float
+    capacity: float
+    recorded: Amount
+    served_semantic: Amount
+    replayed: Amount
+    at_lifetime: Bounds
+    any_lifetime: Bounds
+    fixed: Amount
+    semantic: Semantic
+    tournament: tuple[Contestant, ...]
+    space_curve: tuple[CurvePoint, ...]
+    lru_curve: tuple[tuple[float, float], ...]  # (space, miss ratio) of LRU without expiry
+    lru_method: str
+    ttl_curve: tuple[CurvePoint, ...]
+    knobs: tuple[Knob, ...]
+
+    @property
+    def enough(self) -> bool:
+        return self.lookups >= FEW
+
+    @property
+    def regret(self) -> tuple[Amount, Amount]:
+        """What a perfect cache would have saved beyond what was recorded: at least, with today's lifetime and exact keys; at most, with
+        any lifetime, or with semantic matches if those were computed and reach further."""
+        low = self.at_lifetime.low.less(self.recorded)
+        high = self.any_lifetime.high.less(self.recorded)
+        if self.semantic.high is not None:
+            wider = self.semantic.high.less(total(self.recorded, self.served_semantic))
+            high = _greater(high, wider) if wider.hits else high
+        return low, _greater(high, low)
+
+    @property
+    def exact_lookups(self) -> float:
+        """Lookups that no other key's entry served, of all keys: what miss ratios are of."""
+        return max(1.0, self.lookups / self.rate - self.served_semantic.hits)
+
+    @property
+    def miss_ratio(self) -> float:
+        """The recorded miss ratio of those, 0…1."""
+        return min(1.0, max(0.0, 1 - self.recorded.hits / self.exact_lookups))
+
+    @property
+    def best_knob(self) -> Knob | None:
+        """The knob that wins most: in money where that is known, else in hits. None when none wins a hit."""
+        winning = [knob for knob in self.knobs if knob.gain.hits > 0]
+        return max(winning, key=lambda knob: (knob.gain.usd or 0.0, knob.gain.hits), default=None)
+
+    @property
+    def worth_it(self) -> bool:
+        best = self.best_knob
+        return best is not None and self.enough and best.gain.hits >= WORTH_RATIO * self.lookups / self.rate
+
+
+def _above(a: float, b: float) -> float:
+    """Return a - b where that is more than the rounding of their sums, else 0."""
+    return a - b if a - b > 1e-9 * abs(a) else 0.0
+
+
+def total(a: Amount, b: Amount) -> Amount:
+    """Return both together; what one does not know, the sum does not know."""
+    return Amount(
+        a.hits + b.hits,
+        None if a.ms is None or b.ms is None else a.ms + b.ms,
+        None if a.usd is None or b.usd is None else a.usd + b.usd,
+    )
+
+
+def _greater(a: Amount, b: Amount) -> Amount:
+    return Amount(
+        max(a.hits, b.hits),
+        b.ms if a.ms is None else a.ms if b.ms is None else max(a.ms, b.ms),
+        b.usd if a.usd is None else a.usd if b.usd is None else max(a.usd, b.usd),
+    )
+
+
+def groups(links: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return key -> its group's least key, for all keys that a chain of links joins."""
+    parent: dict[str, str] = {}
+
+    def root(x: str) -> str:
+        parent.setdefault(x, x)
+        while parent[x] != x:
+            parent[x] = parent[parent[x]]
+            x = parent[x]
+        return x
+
+    for one, other in links:
+        a, b = sorted((root(one), root(other)))
+        parent[b] = a
+    return {x: root(x) for x in list(parent)}
+
+
+def as_json(findings: Findings) -> dict[str, Any]:
+    """Return what `from_json` reads."""
+    return asdict(findings)
+
+
+def from_json(stored: Mapping[str, Any]) -> Findings:
+    """Return findings as they were stored. Raises KeyError or TypeError when another version wrote them."""
+    values = dict(stored)
+    for name in ("recorded", "served_semantic", "replayed", "fixed"):
+        values[name] = Amount(**values[name])
+    for name in ("at_lifetime", "any_lifetime"):
+        one = values[name]
+        values[name] = Bounds(Amount(**one["low"]), Amount(**one["high"]), one["method"])
+    values["known"] = Known(**values["known"])
+    semantic = values["semantic"]
+    values["semantic"] = Semantic(**{**semantic, "high": None if semantic["high"] is None else Amount(**semantic["high"])})
+    values["tournament"] = tuple(Contestant(**{**one, "saved": Amount(**one["saved"])}) for one in values["tournament"])
+    for name in ("space_curve", "ttl_curve"):
+        values[name] = tuple(CurvePoint(**{**one, "saved": Amount(**one["saved"])}) for one in values[name])
+    values["lru_curve"] = tuple((float(at), float(ratio)) for at, ratio in values["lru_curve"])
+    values["knobs"] = tuple(Knob(**{**one, "gain": Amount(**one["gain"])}) for one in values["knobs"])
+    return Findings(**values)

@@ -1,0 +1,198 @@
+"""What tuning could win, computed ahead: recorded lookups replayed under other settings, a namespace at a time."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.admin.context import AdminContext
+from app.analysis import regret
+from app.errors import AppError
+from app.jobs.run import JobRun
+from engine.types import Policy
+from storage import analyses, jobs, labels, policies
+from storage.errors import StoreMissing
+from storage.reads import regret as reads
+from storage.reads.regret import StreamRow
+from storage.reads.window import Window
+from storage.store import Store
+
+KIND: Final = "regret"
+HORIZONS_MS: Final = {"24h": 86_400_000, "7d": 604_800_000}
+EVERY_MS: Final = 600_000
+SLOW_EVERY_MS: Final = 3_600_000  # a week changes little in ten minutes
+MOST_NAMESPACES: Final = 50
+MOST_LOOKUPS: Final = 100_000  # above it a sample of the keys: some six seconds of one core
+BUDGET_S: Final = 120.0  # namespaces beyond it come first the next time
+_KEEP_MS: Final = 7 * 86_400_000
+
+
+def schedule(ops: Store, *, now_ms: int) -> None:
+    """Queue an analysis every ten minutes, by whichever worker comes first; none while one is under way."""
+    with ops.read() as conn:
+        act_id = f"{KIND}-{now_ms // EVERY_MS}"
+        if jobs.under_way(conn, KIND) or jobs.of_act(conn, act_id) is not None:
+            return
+    jobs.enqueue(ops, kind=KIND, act_id=act_id, namespace="", parameters={}, now_ms=now_ms)
+    jobs.trim(ops, kind=KIND, before_ms=now_ms - 86_400_000)
+    analyses.forget(ops, kind=KIND, before_ms=now_ms - _KEEP_MS)
+
+
+def run(run: JobRun) -> Mapping[str, Any]:
+    """Analyse the busiest namespaces over each horizon, those that have waited longest first. Return how many were."""
+    figures: dict[str, Any] = {"done": 0, "total": 0, "put_off": 0}
+    try:
+        telemetry = run.ctx.telemetry()
+    except StoreMissing:
+        return figures
+    now = run.ctx.clock()
+    waiting = _waiting(run.ctx, telemetry, now)
+    figures["total"] = len(waiting)
+    began = time.monotonic()
+    for number, (_, horizon, namespace, lookups) in enumerate(waiting):
+        if time.monotonic() - began > BUDGET_S:
+            figures["put_off"] = len(waiting) - number
+            break
+        run.report(figures)
+        analyses.put(run.ctx.ops, _analyse(run, telemetry, namespace, horizon, lookups, now))
+        figures["done"] += 1
+    return figures
+
+
+def _waiting(ctx: AdminContext, telemetry: Store, now: int) -> list[tuple[int, str, str, int]]:
+    """Return (computed at, horizon, namespace, lookups) of what is due, the oldest first."""
+    found = []
+    for horizon, length in HORIZONS_MS.items():
+        with ctx.ops.read() as conn:
+            computed = {one.namespace: one.at_ms for one in analyses.newest(conn, kind=KIND, horizon=horizon)}
+        with telemetry.read() as conn:
+            busiest = reads.busiest(conn, Window.of(now - length, now), limit=MOST_NAMESPACES)
+        every = EVERY_MS // 2 if horizon == "24h" else SLOW_EVERY_MS
+        found += [(computed.get(name, 0), horizon, name, n) for name, n in busiest if now - computed.get(name, 0) >= every]
+    return sorted(found)
+
+
+def _analyse(  # noqa: PLR0917 - one call
+    run: JobRun, telemetry: Store, namespace: str, horizon: str, lookups: int, now: int
+) -> analyses.Analysis:
+    window = Window.of(now - HORIZONS_MS[horizon], now)
+    below = max(1, min(reads.SLOTS, reads.SLOTS * MOST_LOOKUPS // max(1, lookups)))
+    rate = below / reads.SLOTS
+    with telemetry.read() as conn:
+        rows = list(reads.stream(conn, namespace, window, below=below))
+        keyless = reads.without_key(conn, namespace, window)
+    ttl_s, ttl_from = _lifetime(run.ctx, namespace)
+    prepared = prepare(rows)
+    left_out = {reason: round(n / rate) for reason, n in prepared.left_out.items()}
+    if keyless:
+        left_out["no key"] = keyless
+    result = None
+    if len(prepared.events) >= regret.FEW:
+        from app.analysis import what_if  # noqa: PLC0415 - Numba and the compiled loops: half a second and 100 MB, paid when there is work
+
+        groups, why_not = _groups(run.ctx, namespace, rows, sampled=rate < 1)
+        found = what_if.analyse(
+            [_event(row) for row in prepared.events],
+            ttl_ms=int(ttl_s * 1000),
+            rate=rate,
+            left_out=left_out,
+            groups=groups,
+            why_no_groups=why_not,
+            step=lambda: run.report({}),
+        )
+        result = None if found is None else regret.as_json(found)
+    return analyses.Analysis(
+        kind=KIND,
+        namespace=namespace,
+        horizon=horizon,
+        at_ms=run.ctx.clock(),
+        start_ms=window.start_ms,
+        end_ms=window.end_ms,
+        lookups=lookups,
+        parameters={"ttl_s": ttl_s, "ttl_from": ttl_from, "rate": rate, "usable": len(prepared.events), "left_out": left_out},
+        result=result,
+    )
+
+
+def _lifetime(ctx: AdminContext, namespace: str) -> tuple[float, str]:
+    """Return the TTL in seconds and where it comes from: the engine, the record of policies, or the default."""
+    try:
+        known = {row.name: row.policy.ttl_s for row in ctx.engine.namespaces()}
+    except AppError:
+        known = {}
+    if namespace in known:
+        return known[namespace], "engine"
+    with ctx.ops.read() as conn:
+        for version in policies.history(conn, namespace, limit=1):
+            if isinstance(ttl_s := version.policy.get("ttl_s"), int | float) and ttl_s > 0:
+                return float(ttl_s), "record of policies"
+    return Policy().ttl_s, "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The lookups that a setting of the cache could have changed, and why the others are left out."""
+
+    events: tuple[StreamRow, ...]
+    left_out: Mapping[str, int]
+
+
+def prepare(rows: Sequence[StreamRow]) -> Prepared:
+    """Return which rows to replay. A request that was coalesced came before its answer; one held out was sent upstream on purpose; and
+    where the sender names entries, a key that never had one may not be stored."""
+    stored = {row.key for row in rows if row.entry_id}
+    kept, left_out = [], Counter[str]()
+    for row in rows:
+        if row.outcome in {"coalesced", "partial_hit"}:
+            left_out[row.outcome.replace("_", " ")] += 1
+        elif row.held_out:
+            left_out["held out"] += 1
+        elif stored and row.key not in stored:
+            left_out["never stored"] += 1
+        else:
+            kept.append(row)
+    return Prepared(tuple(kept), dict(left_out))
+
+
+def _event(row: StreamRow) -> regret.Event:
+    hit = row.outcome in {"exact_hit", "stale_hit"}
+    served = row.outcome != "miss"
+    return regret.Event(
+        at_ms=row.at_ms,
+        key=_key(row),
+        hit=hit,
+        semantic=row.outcome == "semantic_hit",
+        age_ms=None if row.entry_age_s is None else row.entry_age_s * 1000,
+        size_bytes=row.entry_bytes if hit else None,
+        ms=row.saved_ms if served else row.upstream_ms,
+        usd=row.saved_usd if served else row.cost_usd,
+    )
+
+
+def _key(row: StreamRow) -> str:
+    """A purge gives a namespace a new generation: what was stored before it is another object."""
+    return f"{row.key} {row.generation}"
+
+
+def _groups(ctx: AdminContext, namespace: str, rows: Sequence[StreamRow], *, sampled: bool) -> tuple[dict[str, str] | None, str]:
+    """Return key -> group of the keys that one entry served, or that a person labelled so; None with the reason when there are none."""
+    if sampled:
+        return None, "the keys are a sample, and links between them are lost in it"
+    owner = {row.entry_id: _key(row) for row in rows if row.entry_id and row.outcome in {"miss", "exact_hit"}}
+    with ctx.ops.read() as conn:
+        words = {(label.prompt_hash, label.candidate_id): label.serves for label in labels.list(conn, namespace=namespace)}
+    by_prompt: dict[str, list[str]] = {}
+    links = []
+    for row in rows:
+        by_prompt.setdefault(row.prompt_hash, []).append(_key(row))
+        if row.outcome == "semantic_hit" and words.get((row.prompt_hash, row.entry_id), True):
+            links.append((_key(row), owner.get(row.entry_id, f"entry {row.entry_id}")))
+    for (prompt_hash, entry_id), serves in words.items():
+        if serves and entry_id in owner:
+            links += [(key, owner[entry_id]) for key in set(by_prompt.get(prompt_hash, ()))]
+    if not links:
+        return None, "no semantic hit and no label in this time"
+    return regret.groups(links), ""

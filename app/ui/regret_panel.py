@@ -1,0 +1,62 @@
+"""The controls of *Regret & capacity*, which stand in the URL, and its states."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.ui import handles, states
+from app.ui.text import literal
+from app.views import regret, words
+from app.views.regret import Regret
+
+_DEFAULT = "24h"
+
+
+def choose() -> tuple[str, str | None]:
+    """Draw which time before now, and which namespace; return them. None = all."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        picked = st.segmented_control(
+            "Time before now",
+            list(regret.HORIZONS),
+            default=_DEFAULT,
+            required=True,
+            key="horizon",
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+        horizon = picked if picked in regret.HORIZONS else _DEFAULT
+        options = [name or words.UNNAMED for name in regret.names(handles.ops, horizon)]
+        for held in (st.session_state.get("namespace"), st.query_params.get("namespace")):
+            if held and held not in options:
+                options.append(held)
+        named = st.selectbox(
+            "Namespace",
+            options,
+            index=None,
+            placeholder="All namespaces",
+            key="namespace",
+            bind="query-params",
+            label_visibility="collapsed",
+            width=200,
+        )
+    return horizon, "" if named == words.UNNAMED else named
+
+
+def waiting(view: Regret) -> bool:
+    """Draw why there is nothing, or that what there is is old; return whether there is something to show."""
+    if view.worker_age_ms is None or view.worker_age_ms > 60_000:
+        seen = "was never seen" if view.worker_age_ms is None else f"gave no sign of life for {words.age(view.worker_age_ms)}"
+        st.warning(f"**The worker {seen}**: it computes these numbers, and nothing new comes until it runs.", icon=":material/schedule:")
+    elif view.old and view.computed_ms is not None:
+        st.warning(
+            f"**The oldest of these numbers is {words.age(view.now_ms - view.computed_ms)} old.** The worker takes the longest waiting "
+            "namespaces first.",
+            icon=":material/schedule:",
+        )
+    if view.job is not None and view.job.state == "failed":
+        at = words.clock(view.job.finished_ms or 0)
+        st.error(f"The last analysis failed at {at} UTC: {literal(view.job.error)}", icon=":material/error:")
+    if not view.rows and not view.failures:
+        how = "The worker does so every ten minutes, once lookups are recorded:"
+        states.empty("Nothing has been computed yet", how, "cachescope worker")
+    return bool(view.rows)

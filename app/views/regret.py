@@ -1,0 +1,314 @@
+"""Regret & capacity: is tuning worth it, and which knob?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.analysis.regret import FEW, Amount, Findings, Knob, from_json
+from app.views import words
+from app.views.dial import Dial
+from app.views.parts import Failure, attempt
+from app.views.purge import size
+from storage import analyses, jobs
+from storage.analyses import Analysis
+from storage.jobs import Job
+from storage.store import Store
+
+OPS = "Record of acts"
+SOURCES = (OPS,)
+KIND: Final = "regret"
+HORIZONS: Final = {"24h": "the last 24 hours", "7d": "the last 7 days"}
+EVERY_MS: Final = {"24h": 600_000, "7d": 3_600_000}  # how often the worker computes them
+LATE: Final = 3  # times that, after which an analysis is called old
+POLICY_NAMES: Final = {
+    "fifo": "FIFO",
+    "lru": "LRU",
+    "lfu": "LFU",
+    "sieve": "SIEVE",
+    "s3fifo": "S3-FIFO",
+    "wtinylfu": "W-TinyLFU",
+    "gdsf": "GDSF",
+    "belady": "Belady, offline",
+}
+KNOB_NAMES: Final = {"keep": "keeping entries until they expire", "lifetime": "a longer lifetime", "semantic": "more semantic hits"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A namespace's newest analysis. findings: None = too little data, or written by another version (unreadable)."""
+
+    analysis: Analysis
+    findings: Findings | None
+    unreadable: bool = False
+
+    @property
+    def namespace(self) -> str:
+        return self.analysis.namespace
+
+    @property
+    def usable(self) -> int:
+        """Lookups that could be replayed, of the sample."""
+        return int(self.analysis.parameters.get("usable") or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Regret:
+    """chosen: the namespace whose curves are drawn: the one picked, else the one with the most to win."""
+
+    horizon: str
+    now_ms: int
+    sentence: str
+    bad: bool
+    rows: tuple[Row, ...]
+    chosen: Row | None
+    job: Job | None
+    worker_age_ms: int | None
+    failures: tuple[Failure, ...]
+
+    @property
+    def computed_ms(self) -> int | None:
+        """When the oldest of the analyses shown was computed."""
+        return min((row.analysis.at_ms for row in self.rows), default=None)
+
+    @property
+    def old(self) -> bool:
+        at = self.computed_ms
+        return at is not None and self.now_ms - at > LATE * EVERY_MS[self.horizon]
+
+
+def load(ops: Callable[[], Store], *, horizon: str, namespace: str | None, now_ms: int) -> Regret:
+    """Return what the worker computed last. Nothing is computed here."""
+    part = attempt(OPS, lambda: _read(ops(), horizon), hides="every number of this page")
+    if part.value is None:
+        failures = (part.failure,) if part.failure else ()
+        return Regret(horizon, now_ms, "The analyses cannot be read", True, (), None, None, None, failures)
+    rows, job, beat_ms = part.value
+    shown = tuple(row for row in rows if namespace is None or row.namespace == namespace)
+    chosen = max(shown, key=_prize, default=None)
+    sentence, bad = _sentence(shown, chosen, horizon)
+    return Regret(horizon, now_ms, sentence, bad, shown, chosen, job, None if beat_ms is None else now_ms - beat_ms, ())
+
+
+def names(ops: Callable[[], Store], horizon: str) -> tuple[str, ...]:
+    """Return the namespaces that have an analysis."""
+    part = attempt(OPS, lambda: _read(ops(), horizon)[0])
+    return tuple(row.namespace for row in part.value or ())
+
+
+def _read(store: Store, horizon: str) -> tuple[tuple[Row, ...], Job | None, int | None]:
+    with store.read() as conn:
+        rows = tuple(_row(one) for one in analyses.newest(conn, kind=KIND, horizon=horizon))
+        job = next(iter(jobs.list_recent(conn, limit=1, kind=KIND)), None)
+        return rows, job, max((beat.last_ms for beat in jobs.beats(conn)), default=None)
+
+
+def _row(analysis: Analysis) -> Row:
+    if analysis.result is None:
+        return Row(analysis, None)
+    try:
+        return Row(analysis, from_json(analysis.result))
+    except (KeyError, TypeError, ValueError):
+        return Row(analysis, None, unreadable=True)
+
+
+def _prize(row: Row) -> tuple[bool, float, float, int]:
+    """Order namespaces by what their best knob wins, then by their traffic."""
+    best = row.findings.best_knob if row.findings else None
+    gain = best.gain if best else Amount(0.0)
+    return row.findings is not None, gain.usd or 0.0, gain.hits, row.analysis.lookups
+
+
+def _sentence(rows: Sequence[Row], chosen: Row | None, horizon: str) -> tuple[str, bool]:
+    time = HORIZONS[horizon]
+    if chosen is None:
+        return f"No analysis of {time} has been computed yet", False
+    found = chosen.findings
+    if found is None:
+        if chosen.unreadable:
+            return "The analyses are of another version: the worker computes them anew within minutes", False
+        return f"Too little in {time} to judge tuning: {words.count(chosen.usable)} usable lookups, {FEW} needed in a namespace", False
+    name, best = words.name(chosen.namespace), found.best_knob
+    of = found.lookups / found.rate
+    if best is None or not found.worth_it:
+        most = "nothing" if best is None else f"at most {gain_words(best.gain, of)}"
+        where = f"in {name}" if len(rows) == 1 else "anywhere"
+        return f"Tuning is not worth anyone's time: in {time} the best knob would have won {most} {where}", False
+    told = f"Worth a look in {name}: {knob_words(best, found)} would have won up to {gain_words(best.gain, of)} in {time}"
+    if best.space is not None and found.known.unit == "bytes":
+        told += f", in {space_words(best.space, found)} instead of {space_words(found.capacity, found)}"
+    return told, True
+
+
+def gain_words(gain: Amount, of: float) -> str:
+    """Return `$1.20 and 340 hits (3.4 % of its lookups)`; of: all its lookups."""
+    share = words.ratio(min(1.0, gain.hits / of)) if of else words.NO_DATA
+    hits = words.many(round(gain.hits), "hit", "hits")
+    return f"{words.money(gain.usd)} and {hits} ({share} of its lookups)" if gain.usd is not None else f"{hits} ({share} of its lookups)"
+
+
+def knob_words(knob: Knob, found: Findings) -> str:
+    if knob.name != "lifetime" or knob.to_ms is None:
+        return KNOB_NAMES[knob.name]
+    longest = knob.to_ms >= found.ttl_curve[-1].at and knob.to_ms > 4 * found.ttl_ms
+    return f"a lifetime of {words.age(knob.to_ms)}{' or more' if longest else ''} instead of {words.age(found.ttl_ms)}"
+
+
+def space_words(space: float, found: Findings) -> str:
+    return size(round(space)) if found.known.unit == "bytes" else words.many(round(space), "entry", "entries")
+
+
+def range_words(low: float | None, high: float | None, told: Callable[[float | None], str]) -> str:
+    """Return `a to b`, `up to b` where a is nothing, or one of them when both read the same; `no data` where neither is known."""
+    ends = list(dict.fromkeys((told(low), told(high))))
+    return ends[0] if len(ends) == 1 else f"up to {ends[1]}" if not low else " to ".join(ends)
+
+
+def _hits(value: float | None) -> str:
+    return words.NO_DATA if value is None else words.count(round(value))
+
+
+def dials(row: Row, horizon: str) -> list[Dial]:
+    """Return the regret in money, hits and time, the hits recorded, and the space of today."""
+    found = row.findings
+    if found is None:
+        return []
+    low, high = found.regret
+    n = f"n = {words.count(found.lookups)} lookups" + (f", {words.ratio(found.rate)} of the keys" if found.rate < 1 else "")
+    saved = found.recorded.usd
+    return [
+        Dial(
+            "Regret, money",
+            range_words(low.usd, high.usd, words.money),
+            f"in {HORIZONS[horizon]}; {words.money(saved)} was saved" if saved is not None else "no lookup has a price",
+            help="What a perfect cache in today's space would have saved beyond what was recorded: at least with today's lifetime and "
+            "exact keys, at most with any lifetime, or with semantic matches.",
+        ),
+        Dial("Regret, hits", range_words(low.hits, high.hits, _hits), n),
+        Dial("Regret, time", range_words(low.ms, high.ms, words.duration_ms), "waiting that hits would have saved"),
+        Dial(
+            "Missed today",
+            words.ratio(found.miss_ratio),
+            f"of {words.count(round(found.exact_lookups))} lookups that had to hit by exact key",
+        ),
+        Dial(
+            "Space today",
+            space_words(found.capacity, found),
+            f"the most that entries of {words.age(found.ttl_ms)} take together",
+            help="Computed from the recorded stores and the lifetime in force. Nothing has to be evicted in so much space.",
+        ),
+    ]
+
+
+def namespace_rows(view: Regret) -> list[dict[str, Any]]:
+    rows = []
+    for row in sorted(view.rows, key=_prize, reverse=True):
+        found = row.findings
+        shown: dict[str, Any] = {"namespace": words.name(row.namespace), "lookups": row.analysis.lookups}
+        if found is None:
+            why = "written by another version" if row.unreadable else f"too little data ({words.count(row.usable)} usable)"
+            rows.append({**shown, "best knob": why, "age": words.age(view.now_ms - row.analysis.at_ms)})
+            continue
+        low, high = found.regret
+        best = found.best_knob
+        rows.append(
+            {
+                **shown,
+                "regret": range_words(low.usd, high.usd, words.money),
+                "regret, hits": range_words(low.hits, high.hits, _hits),
+                "best knob": knob_words(best, found) if best else "none wins a hit",
+                "wins": gain_words(best.gain, found.lookups / found.rate) if best else "",
+                "worth it": "yes" if found.worth_it else "no",
+                "best fixed set": words.money(found.fixed.usd) if found.fixed.usd is not None else _hits(found.fixed.hits),
+                "recorded": words.money(found.recorded.usd) if found.recorded.usd is not None else _hits(found.recorded.hits),
+                "method": f"{found.at_lifetime.method}; any lifetime: {found.any_lifetime.method}",
+                "age": words.age(view.now_ms - row.analysis.at_ms),
+            }
+        )
+    return rows
+
+
+def knob_rows(found: Findings) -> list[dict[str, Any]]:
+    return [
+        {
+            "knob": knob_words(knob, found),
+            "hits": round(knob.gain.hits),
+            "of its lookups": min(100.0, knob.gain.hits / max(1.0, found.lookups / found.rate) * 100),
+            "money": words.money(knob.gain.usd),
+            "time": words.duration_ms(knob.gain.ms),
+            "space it takes": "" if knob.space is None else space_words(knob.space, found),
+        }
+        for knob in found.knobs
+    ]
+
+
+def tournament_rows(found: Findings) -> list[dict[str, Any]]:
+    """Return each policy's miss ratio at each share of today's space, what saves most at a quarter of it first, Belady's as the limit."""
+    shares = sorted({one.share for one in found.tournament}, reverse=True)
+    ratio = {(one.policy, one.share): one for one in found.tournament}
+    rows = []
+    for policy in sorted(
+        POLICY_NAMES, key=lambda name: (name == "belady", -(ratio[name, 0.25].saved.usd or 0.0), ratio[name, 0.25].miss_ratio)
+    ):
+        row: dict[str, Any] = {"policy": POLICY_NAMES[policy]}
+        for share in shares:
+            row[f"missed at {share * 100:.0f} %"] = ratio[policy, share].miss_ratio * 100
+        rows.append({**row, "saved at 25 %": words.money(ratio[policy, 0.25].saved.usd)})
+    return rows
+
+
+def space_rows(found: Findings) -> list[dict[str, Any]]:
+    plain = dict(found.lru_curve)
+    return [
+        {
+            "space": space_words(point.at, found),
+            "missed, today's lifetime": point.miss_ratio * 100,
+            "missed, no expiry": plain[point.at] * 100 if point.at in plain else None,
+            "hits": round(point.saved.hits),
+            "saved": words.money(point.saved.usd),
+            "time saved": words.duration_ms(point.saved.ms),
+        }
+        for point in found.space_curve
+    ]
+
+
+def lifetime_rows(found: Findings) -> list[dict[str, Any]]:
+    return [
+        {
+            "lifetime": words.age(point.at) + (" (today)" if point.at == found.ttl_ms else ""),
+            "missed": point.miss_ratio * 100,
+            "hits": round(point.saved.hits),
+            "saved": words.money(point.saved.usd),
+            "time saved": words.duration_ms(point.saved.ms),
+            "space it takes": "" if point.space is None else space_words(point.space, found),
+        }
+        for point in found.ttl_curve
+    ]
+
+
+def notes(row: Row) -> list[str]:
+    """Return what the numbers rest on, in words: sample, sizes, prices, lookups left out, semantic matches."""
+    found = row.findings
+    if found is None:
+        return []
+    told = [f"{words.span(row.analysis.start_ms, row.analysis.end_ms)}, computed at {words.instant(row.analysis.at_ms)} UTC"]
+    if found.rate < 1:
+        told.append(f"a sample of {words.ratio(found.rate)} of the keys, chosen by their hash; amounts are scaled up")
+    keys = words.count(found.keys)
+    told.append(f"sizes known for {words.ratio(found.known.sizes)} of {keys} keys, prices for {words.ratio(found.known.usd)}")
+    if found.known.sizes and (found.known.sizes < 1 or found.known.usd < 1):
+        told.append("the others count as the median")
+    if not found.known.sizes:
+        told.append("no size is known, so space is counted in entries")
+    if found.known.refused:
+        told.append(f"{words.count(found.known.refused)} sizes, times or prices below 0 or infinite were not used")
+    told += (f"left out: {words.count(n)} {reason}" for reason, n in sorted(found.left_out.items()) if n)
+    told.append(
+        f"semantic matches: {found.semantic.why_not}"
+        if found.semantic.high is None
+        else f"semantic matches: {words.count(found.semantic.links)} prompts linked, so the upper end takes linked prompts as one"
+    )
+    told.append(f"lifetime from the {row.analysis.parameters.get('ttl_from', 'default')}")
+    told.append(f"curve without expiry: {found.lru_method}")
+    return told

@@ -1,0 +1,63 @@
+"""What the worker computed ahead, for pages to show with its age. One row for each kind, namespace and horizon: the newest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A row of `analyses`, with its JSON read. result: None = there was too little data. lookups: of the namespace in that time."""
+
+    kind: str
+    namespace: str
+    horizon: str
+    at_ms: int
+    start_ms: int
+    end_ms: int
+    lookups: int
+    parameters: Mapping[str, Any]
+    result: Mapping[str, Any] | None
+
+
+def put(store: Store, analysis: Analysis) -> None:
+    """Store an analysis in place of its earlier one. One that was computed earlier than what is stored is dropped."""
+    upsert = """
+    INSERT INTO analyses (kind, namespace, horizon, at_ms, start_ms, end_ms, lookups, parameters, result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (kind, namespace, horizon) DO UPDATE
+    SET at_ms = excluded.at_ms, start_ms = excluded.start_ms, end_ms = excluded.end_ms, lookups = excluded.lookups,
+        parameters = excluded.parameters, result = excluded.result
+    WHERE excluded.at_ms >= analyses.at_ms
+    """
+    told = (_text(analysis.parameters), _text(analysis.result))
+    head = (analysis.kind, analysis.namespace, analysis.horizon, analysis.at_ms, analysis.start_ms, analysis.end_ms, analysis.lookups)
+    with store.write() as connection:
+        connection.exec_driver_sql(upsert, (*head, *told))
+
+
+def newest(connection: Connection, *, kind: str, horizon: str) -> list[Analysis]:
+    """Return the newest analysis of each namespace, by name."""
+    query = """
+    SELECT kind, namespace, horizon, at_ms, start_ms, end_ms, lookups, parameters, result FROM analyses
+    WHERE kind = ? AND horizon = ? ORDER BY namespace
+    """
+    rows = connection.exec_driver_sql(query, (kind, horizon))
+    return [Analysis(**{**row._asdict(), **{name: json.loads(row._mapping[name]) for name in ("parameters", "result")}}) for row in rows]
+
+
+def forget(store: Store, *, kind: str, before_ms: int) -> int:
+    """Delete analyses computed before this time: of namespaces without traffic since. Return how many."""
+    with store.write() as connection:
+        return connection.exec_driver_sql("DELETE FROM analyses WHERE kind = ? AND at_ms < ?", (kind, before_ms)).rowcount
+
+
+def _text(value: Mapping[str, Any] | None) -> str:
+    """NaN has no JSON: a result that holds one is a bug, and raises ValueError."""
+    return json.dumps(None if value is None else dict(value), sort_keys=True, separators=(",", ":"), allow_nan=False)

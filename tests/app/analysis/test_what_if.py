@@ -1,0 +1,155 @@
+"""What tuning could win: findings on streams whose answer is known, and on input that nobody wants."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.analysis import regret
+from app.analysis.regret import Amount, Event, Findings
+from app.analysis.what_if import analyse
+
+HOUR_MS = 3_600_000
+
+
+def events(n: int = 1_200, *, keys: int = 200, ttl_ms: int = HOUR_MS, seed: int = 1, **values: float | None) -> list[Event]:
+    """Return a day's lookups as a cache without a limit of space and with this lifetime answers them."""
+    rng = random.Random(seed)
+    stored: dict[int, int] = {}
+    found = []
+    for at in sorted(rng.randrange(24 * HOUR_MS) for _ in range(n)):
+        x = int(keys * rng.random() ** 2)
+        hit = x in stored and at - stored[x] <= ttl_ms
+        if not hit:
+            stored[x] = at
+        told: dict[str, float | None] = {"size_bytes": 1_000.0, "ms": 500.0, "usd": 0.01} | values
+        found.append(Event(at, f"k{x}", hit, age_ms=at - stored[x] if hit else None, **told))  # type: ignore[arg-type]
+    return found
+
+
+def analysed(given: list[Event], **more: object) -> Findings:
+    found = analyse(given, **({"ttl_ms": HOUR_MS} | more))  # type: ignore[arg-type]
+    assert found is not None
+    assert regret.from_json(json.loads(json.dumps(regret.as_json(found), allow_nan=False))) == found
+    return found
+
+
+def test_a_cache_that_lost_nothing_has_no_regret_at_its_lifetime() -> None:
+    found = analysed(events())
+    hits = sum(event.hit for event in events())
+    assert found.recorded == Amount(hits, pytest.approx(hits * 500.0), pytest.approx(hits * 0.01))  # type: ignore[arg-type]
+    assert found.replayed.hits == found.recorded.hits == found.at_lifetime.low.hits == found.at_lifetime.high.hits
+    assert found.at_lifetime.method == "exact"
+    low, high = found.regret
+    assert low.hits == 0 < high.hits
+    assert found.miss_ratio == pytest.approx(1 - hits / 1_200)
+    assert found.space_curve[-1].miss_ratio == pytest.approx(found.miss_ratio)
+    today = next(point for point in found.ttl_curve if point.at == HOUR_MS)
+    assert (today.miss_ratio, today.space) == (pytest.approx(found.miss_ratio), found.capacity)
+    knob = found.best_knob
+    assert knob is not None
+    assert (knob.name, found.worth_it) == ("lifetime", True)
+    assert knob.to_ms == found.ttl_curve[-1].at
+
+
+def test_entries_lost_before_they_expire_are_a_knob_of_their_own() -> None:
+    lost = [Event(e.at_ms, e.key, e.hit and i % 3 > 0, size_bytes=1_000.0, usd=0.01) for i, e in enumerate(events())]
+    found = analysed(lost)
+    keep = next(knob for knob in found.knobs if knob.name == "keep")
+    assert keep.gain.hits == sum(e.hit for e in events()) - sum(e.hit for e in lost)
+    assert found.regret[0].hits == keep.gain.hits
+    assert keep.gain.ms is None  # no lookup says how long it took
+
+
+def test_policies_part_only_where_space_is_short() -> None:
+    found = analysed(events(3_000, keys=400))
+    by_share = {share: {one.policy: one.saved.hits for one in found.tournament if one.share == share} for share in (1.0, 0.1)}
+    assert len(set(by_share[1.0].values()) - {by_share[1.0]["wtinylfu"]}) <= 1
+    assert max(by_share[0.1].values()) == by_share[0.1]["belady"] > min(by_share[0.1].values())
+
+
+def test_semantic_links_raise_the_upper_end_alone() -> None:
+    given = [
+        Event(1_000 * i, f"k{i % 50}", False, semantic=i % 50 >= 25 and i >= 50, size_bytes=10.0, usd=1.0) if i < 50 or i % 50 >= 25
+        else Event(1_000 * i, f"k{i % 50}", True, age_ms=1.0, size_bytes=10.0, usd=1.0)
+        for i in range(400)
+    ]  # fmt: skip
+    groups = regret.groups((f"k{i}", f"k{i - 25}") for i in range(25, 50))
+    found = analysed(given, groups=groups)
+    assert found.served_semantic.hits == 175
+    assert found.semantic.high is not None
+    assert found.semantic.high.hits == 375  # of 400 lookups all but the first of 25 prompts
+    assert found.regret[1].hits == 375 - 175 - 175
+    assert analysed(given, why_no_groups="no label").semantic == regret.Semantic(0, 0, None, "no label")
+
+
+def test_an_entry_stored_before_the_window_may_hit_in_it() -> None:
+    given = [Event(10_000, "old", True, age_ms=5_000, usd=1.0), Event(20_000, "old", True, age_ms=15_000, usd=1.0)]
+    found = analysed(given)
+    assert (found.recorded.hits, found.replayed.hits) == (2, 2)
+    assert found.regret[1].hits == 0
+
+
+def test_a_sample_is_scaled_up() -> None:
+    whole, half = analysed(events()), analysed(events(), rate=0.5)
+    assert half.recorded.hits == 2 * whole.recorded.hits
+    assert half.capacity == 2 * whole.capacity
+    assert half.regret[1].usd == pytest.approx(2 * (whole.regret[1].usd or 0))
+    assert half.worth_it == whole.worth_it
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param([Event(5, "a", False)], id="one lookup"),
+        pytest.param([Event(5, "a", True)], id="one hit"),
+        pytest.param([Event(i, "a", i > 0) for i in range(300)], id="one key"),
+        pytest.param([Event(i, f"k{i}", False, usd=1.0, ms=1.0) for i in range(300)], id="all misses"),
+        pytest.param([Event(i, f"k{i % 9}", True, age_ms=1.0, usd=1.0) for i in range(300)], id="all hits"),
+        pytest.param([Event(7, f"k{i % 9}", i >= 9) for i in range(300)], id="one instant"),
+        pytest.param(events(300, usd=-1.0, ms=math.inf, size_bytes=-5.0), id="impossible values"),
+        pytest.param(events(300, usd=None, ms=None, size_bytes=None), id="nothing known"),
+        pytest.param(events(300, usd=0.0, size_bytes=0.5), id="free and smaller than a byte"),
+    ],
+)
+def test_poor_input_has_findings_without_nan(given: list[Event]) -> None:
+    found = analysed(given)  # its JSON has no NaN
+    low, high = found.regret
+    assert 0 <= low.hits <= high.hits
+    assert all(0 <= point.miss_ratio <= 1 for point in (*found.space_curve, *found.ttl_curve))
+    assert all(0 <= ratio <= 1 for _, ratio in found.lru_curve)
+
+
+def test_impossible_values_count_as_unknown_and_nothing_exact_has_no_findings() -> None:
+    found = analysed(events(300, usd=-1.0, ms=math.nan, size_bytes=0.0))
+    assert (found.known.refused, found.known.unit, found.recorded.usd, found.recorded.ms) == (900, "entries", None, None)
+    assert analyse([], ttl_ms=HOUR_MS) is None
+    assert analyse([Event(1, "a", False, semantic=True)], ttl_ms=HOUR_MS) is None
+    few = analysed(events(100))
+    assert not few.enough
+    assert not few.worth_it
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.booleans(), st.sampled_from([None, 1.0, 7.0])), min_size=1, max_size=40),
+    st.integers(0, 30),
+)
+def test_the_ends_stay_in_order_whatever_was_recorded(rows: list[tuple[int, bool, float | None]], ttl_ms: int) -> None:
+    given = [Event(i, f"k{x % 7}", hit, size_bytes=value, usd=value) for i, (x, hit, value) in enumerate(rows)]
+    found = analysed(given, ttl_ms=ttl_ms)
+    low, high = found.regret
+    assert low.hits <= high.hits <= len(rows)
+    assert found.at_lifetime.low.hits <= found.at_lifetime.high.hits
+    assert all(knob.gain.hits >= 0 for knob in found.knobs)
+    assert found.ttl_curve == tuple(sorted(found.ttl_curve, key=lambda point: point.at))
+
+
+def test_groups_join_chains() -> None:
+    assert regret.groups([("b", "a"), ("c", "b"), ("x", "y")]) == {"a": "a", "b": "a", "c": "a", "x": "x", "y": "x"}
+    assert regret.groups([]) == {}

@@ -1,0 +1,150 @@
+"""The worker's analysis on a seeded database: what is read, left out, sampled and stored."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.admin.actions import AdminContext
+from app.analysis import regret as findings
+from app.jobs import regret
+from app.jobs.run import JobRun
+from app.wiring import Wiring
+from storage import analyses, jobs, labels, policies
+from storage.analyses import Analysis
+from storage.reads.regret import StreamRow
+from storage.store import open_telemetry
+from tests.app import support
+from tests.support import telemetry
+
+NOW = 1_775_000_000_000
+ROW = StreamRow(1_000, "aa", "g1", "exact_hit", False, "e1", 900, 2.0, 1.0, None, 500.0, 0.0, 0.02, "p1")
+
+
+@pytest.fixture
+def wired(tmp_path: Path) -> Iterator[Wiring]:
+    with contextlib.closing(support.wiring(tmp_path)) as wiring:
+        yield wiring
+
+
+def context(wired: Wiring) -> AdminContext:
+    return support.admin(wired, clock=lambda: NOW)
+
+
+def analysed(ctx: AdminContext) -> dict[str, object]:
+    regret.schedule(ctx.ops, now_ms=NOW)
+    job = jobs.claim(ctx.ops, lease_ms=60_000, now_ms=NOW)
+    assert job is not None
+    figures = dict(regret.run(JobRun(job, ctx, threading.Event())))
+    jobs.finish(ctx.ops, job, now_ms=NOW)
+    return figures
+
+
+def stored(ctx: AdminContext, horizon: str = "24h") -> dict[str, Analysis]:
+    with ctx.ops.read() as conn:
+        return {one.namespace: one for one in analyses.newest(conn, kind="regret", horizon=horizon)}
+
+
+def seed(wired: Wiring, per_minute: float = 15) -> None:
+    with contextlib.closing(open_telemetry(wired.config.storage_settings(), write=True)) as store:
+        telemetry.seed(store, now_ms=NOW, hours=2, per_minute=per_minute)
+
+
+def test_each_namespace_and_horizon_is_analysed_once(wired: Wiring) -> None:
+    seed(wired)
+    ctx = context(wired)
+    policies.append(ctx.ops, namespace="faq", version=1, policy={"ttl_s": 600.0}, actor="ann", act_id="a", at_ms=NOW)
+    assert analysed(ctx) == {"done": 6, "total": 6, "put_off": 0}
+    found = stored(ctx)
+    assert found.keys() == stored(ctx, "7d").keys() == {"faq", "code", "docs"}
+    assert (found["faq"].parameters["ttl_s"], found["faq"].parameters["ttl_from"]) == (600.0, "record of policies")
+    assert found["code"].parameters["ttl_from"] == "default"
+    result = found["code"].result
+    assert result is not None
+    one = findings.from_json(result)
+    assert one.lookups == found["code"].parameters["usable"] <= found["code"].lookups
+    assert one.recorded.hits + one.served_semantic.hits < one.lookups
+    assert one.semantic.links > 0
+    # What was computed within the last minutes is not computed again.
+    later = dataclasses.replace(ctx, clock=lambda: NOW + 60_000)
+    regret.schedule(ctx.ops, now_ms=NOW)
+    with ctx.ops.read() as conn:
+        assert not jobs.under_way(conn, "regret")
+    job = jobs.enqueue(ctx.ops, kind="regret", act_id="again", namespace="", parameters={}, now_ms=NOW)
+    claimed = jobs.claim(ctx.ops, lease_ms=60_000, now_ms=NOW)
+    assert claimed is not None
+    assert claimed.id == job.id
+    assert regret.run(JobRun(claimed, later, threading.Event()))["total"] == 0
+
+
+def test_a_sample_of_keys_answers_for_all(wired: Wiring, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed(wired)
+    ctx = context(wired)
+    analysed(ctx)
+    whole = {name: one.result for name, one in stored(ctx).items()}
+    monkeypatch.setattr(regret, "MOST_LOOKUPS", 400)
+    analyses.forget(ctx.ops, kind="regret", before_ms=NOW + 1)
+    with ctx.ops.write() as conn:
+        conn.exec_driver_sql("DELETE FROM jobs")
+    analysed(ctx)
+    one = stored(ctx)["code"]
+    assert 0 < one.parameters["rate"] < 1
+    assert one.result is not None
+    sampled, exact = findings.from_json(one.result), findings.from_json(whole["code"] or {})
+    assert sampled.lookups < exact.lookups
+    assert sampled.recorded.hits == pytest.approx(exact.recorded.hits, rel=0.5)
+    assert sampled.semantic.why_not.startswith("the keys are a sample")
+
+
+def test_without_telemetry_or_with_too_little_there_is_no_result(wired: Wiring) -> None:
+    ctx = context(wired)
+    assert analysed(ctx) == {"done": 0, "total": 0, "put_off": 0}
+    seed(wired, per_minute=0.5)
+    with ctx.ops.write() as conn:
+        conn.exec_driver_sql("DELETE FROM jobs")
+    assert analysed(context(wired))["done"] == len(stored(ctx)) * 2
+    assert {one.result for one in stored(ctx).values()} == {None}
+
+
+def test_what_no_setting_could_change_is_left_out() -> None:
+    rows = [
+        ROW,
+        dataclasses.replace(ROW, outcome="coalesced"),
+        dataclasses.replace(ROW, outcome="miss", held_out=True),
+        dataclasses.replace(ROW, outcome="miss", key="bb", entry_id=""),
+        dataclasses.replace(ROW, outcome="miss", entry_id=""),  # its key was stored at another time
+    ]
+    prepared = regret.prepare(rows)
+    assert prepared.events == (rows[0], rows[4])
+    assert prepared.left_out == {"coalesced": 1, "held out": 1, "never stored": 1}
+    unnamed = [dataclasses.replace(row, entry_id="") for row in rows[3:]]
+    assert regret.prepare(unnamed).left_out == {}  # a sender that names no entries tells nothing by it
+
+
+def test_labels_and_served_matches_link_prompts(wired: Wiring) -> None:
+    ctx = context(wired)
+    rows = [
+        dataclasses.replace(ROW, outcome="miss"),
+        dataclasses.replace(ROW, key="bb", outcome="semantic_hit", prompt_hash="p2"),
+        dataclasses.replace(ROW, key="cc", outcome="miss", entry_id="e3", prompt_hash="p3"),
+        dataclasses.replace(ROW, key="dd", outcome="semantic_hit", prompt_hash="p4"),
+    ]
+    for prompt_hash, serves in (("p3", True), ("p4", False)):
+        labels.put(ctx.ops, labels.Label("faq", prompt_hash, "e1", 0.9, serves, "ann", NOW))
+    groups, why_not = regret._groups(ctx, "faq", rows, sampled=False)
+    assert (groups, why_not) == ({"aa g1": "aa g1", "bb g1": "aa g1", "cc g1": "aa g1"}, "")
+    assert regret._groups(ctx, "docs", rows[:1], sampled=False) == (None, "no semantic hit and no label in this time")
+
+
+def test_console_and_an_idle_worker_import_neither_compiler_nor_solver() -> None:
+    modules = "app.jobs.runner, app.views.regret, app.charts.regret, app.ui.regret_panel"
+    script = f"import sys, {modules}; print({{'numba', 'scipy'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,132 @@
+"""What *Regret & capacity* says of stored analyses, and its figures."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from app.analysis import regret as analysis
+from app.analysis.what_if import analyse
+from app.charts import regret as charts
+from app.views import regret
+from app.wiring import Wiring
+from storage import analyses, jobs
+from storage.analyses import Analysis
+from storage.errors import StoreMissing
+from tests.app.analysis.test_what_if import HOUR_MS, events
+from tests.support.telemetry import HOSTILE
+
+NOW = 1_775_000_000_000
+
+
+@pytest.fixture(scope="module")
+def found() -> analysis.Findings:
+    made = analyse(events(), ttl_ms=HOUR_MS, left_out={"coalesced": 3})
+    assert made is not None
+    return made
+
+
+def put(wired: Wiring, namespace: str, found: analysis.Findings | None, *, at_ms: int = NOW) -> None:
+    result = None if found is None else analysis.as_json(found)
+    analyses.put(
+        wired.ops(),
+        Analysis("regret", namespace, "24h", at_ms, at_ms - 86_400_000, at_ms, 1_200, {"usable": 90, "ttl_from": "engine"}, result),
+    )
+
+
+def load(wired: Wiring, namespace: str | None = None, now_ms: int = NOW + 60_000) -> regret.Regret:
+    return regret.load(wired.ops, horizon="24h", namespace=namespace, now_ms=now_ms)
+
+
+def test_nothing_computed_yet(wired: Wiring) -> None:
+    view = load(wired)
+    assert (view.sentence, view.rows, view.chosen) == ("No analysis of the last 24 hours has been computed yet", (), None)
+    assert view.worker_age_ms is None
+
+
+def test_worth_a_look_names_namespace_knob_money_and_space(wired: Wiring, found: analysis.Findings) -> None:
+    put(wired, "faq", found)
+    put(wired, "docs", None)
+    view = load(wired)
+    assert view.bad
+    assert view.chosen is not None
+    assert view.sentence.startswith("Worth a look in faq: a lifetime of 23 h ")
+    assert "of its lookups) in the last 24 hours, in " in view.sentence
+    assert "$" in view.sentence
+    assert [dial.label for dial in regret.dials(view.chosen, "24h")][:2] == ["Regret, money", "Regret, hits"]
+    rows = regret.namespace_rows(view)
+    assert [row["namespace"] for row in rows] == ["faq", "docs"]
+    assert (rows[0]["worth it"], rows[1]["best knob"]) == ("yes", "too little data (90 usable)")
+    assert "left out: 3 coalesced" in regret.notes(view.chosen)
+    assert regret.names(wired.ops, "24h") == ("docs", "faq")
+
+
+def test_not_worth_anyones_time(wired: Wiring) -> None:
+    calm = analyse(events(ttl_ms=30 * HOUR_MS), ttl_ms=30 * HOUR_MS)
+    put(wired, "faq", calm)
+    view = load(wired)
+    assert not view.bad
+    assert view.sentence == "Tuning is not worth anyone's time: in the last 24 hours the best knob would have won nothing in faq"
+
+
+def test_too_little_old_and_unreadable_are_said(wired: Wiring, found: analysis.Findings) -> None:
+    put(wired, "docs", None)
+    assert load(wired).sentence.startswith("Too little in the last 24 hours to judge tuning: 90 usable lookups, 200 needed")
+    assert not load(wired).old
+    assert load(wired, now_ms=NOW + 4 * 600_000).old
+    analyses.put(wired.ops(), Analysis("regret", "faq", "24h", NOW, 0, NOW, 9, {}, {"other": 1}))
+    view = load(wired, "faq")
+    assert view.rows[0].unreadable
+    assert "another version" in view.sentence
+    jobs.enqueue(wired.ops(), kind="regret", act_id="r", namespace="", parameters={}, now_ms=NOW)
+    assert load(wired).job is not None
+
+
+def test_a_missing_store_is_a_state_of_its_own() -> None:
+    def missing() -> NoReturn:
+        raise StoreMissing("there is no record of acts yet")
+
+    view = regret.load(missing, horizon="24h", namespace=None, now_ms=NOW)
+    assert [failure.source for failure in view.failures] == [regret.OPS]
+    assert regret.names(missing, "24h") == ()
+
+
+def test_without_prices_amounts_are_hits(wired: Wiring) -> None:
+    unpriced = analyse(events(usd=None, size_bytes=None), ttl_ms=HOUR_MS)
+    assert unpriced is not None
+    put(wired, HOSTILE, unpriced)
+    view = load(wired)
+    assert view.chosen is not None
+    assert "up to $" not in view.sentence
+    assert regret.dials(view.chosen, "24h")[0].value == "no data"
+    chart = charts.bracket(view.rows)
+    assert chart.title == "Regret by namespace, in hits"
+    assert "<b>" not in str(chart.figure.data[0].y)
+    assert "no size is known, so space is counted in entries" in regret.notes(view.chosen)
+    assert regret.space_rows(unpriced)[-1]["space"].endswith("entries")
+
+
+def test_figures_mark_today_on_a_fixed_axis(found: analysis.Findings, tmp_path: Path) -> None:
+    for chart, at in ((charts.spaces(found), found.capacity), (charts.lifetimes(found), found.ttl_ms)):
+        today = chart.figure.data[-1]
+        assert (today.name, list(today.x), list(today.y)) == ("today, recorded", [at], [found.miss_ratio * 100])
+        assert list(chart.figure.layout.yaxis.range) == [0, 100]
+    row = regret.Row(Analysis("regret", "faq", "24h", NOW, 0, NOW, 9, {}, None), found)
+    low, high = found.regret
+    assert list(charts.bracket([row]).figure.data[0].x)[:2] == [low.usd, high.usd]
+    assert charts.bracket([dataclasses.replace(row, findings=None)]).figure.data[0].x in ((), None)
+
+
+def test_tables_hold_the_figures_numbers(found: analysis.Findings) -> None:
+    assert [row["missed"] for row in regret.lifetime_rows(found)] == [point.miss_ratio * 100 for point in found.ttl_curve]
+    assert sum(" (today)" in row["lifetime"] for row in regret.lifetime_rows(found)) == 1
+    assert regret.tournament_rows(found)[-1]["policy"] == "Belady, offline"
+    assert len(regret.knob_rows(found)) == len(found.knobs)
+
+
+@pytest.mark.parametrize(("low", "high", "told"), [(0.0, 2.0, "up to 2"), (1.0, 2.0, "1 to 2"), (2.0, 2.0, "2"), (None, None, "no data")])
+def test_ranges_in_words(low: float | None, high: float | None, told: str) -> None:
+    assert regret.range_words(low, high, regret._hits) == told
