@@ -92,7 +92,7 @@ async def test_concurrent_calls_on_a_paused_redis_each_end_in_time(on_redis: Sto
     own_redis.pause()
     started = time.monotonic()
     results = await asyncio.gather(*(on_redis.get(key_of(number)) for number in range(200)), return_exceptions=True)
-    assert time.monotonic() - started < TIMEOUT_S + 1.0
+    assert time.monotonic() - started < TIMEOUT_S + 4.0
     assert {type(result) for result in results} == {TierUnavailable}
     own_redis.resume()
     await until_it_answers(on_redis)
