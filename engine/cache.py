@@ -316,6 +316,13 @@ class Cache:
                 return
         lookup.outcome, lookup.entry, lookup.tier, lookup.reason = outcome, entry, tier, ""
 
+    async def again(self, lookup: Lookup) -> Entry | None:
+        """Return the entry that has come under this lookup's key since it missed. A fault is none."""
+        reason = lookup.reason
+        entry, _ = await self._find(lookup)
+        lookup.reason = reason  # why it found nothing itself
+        return entry
+
     # Store
 
     async def store(

@@ -167,7 +167,7 @@ class Control(Purges):
             raise InvalidSetting("a change of policy needs at least one field")
         key = f"{POLICY}{namespace}"
         for _ in range(MAX_ROUNDS):
-            doc = await self._doc(key)
+            doc = await self._store.control_get(key)
             version = doc.version if doc else 0
             if doc is not None and operation_id and made_by(doc) == operation_id:
                 return policy_of(doc, self._defaults)
@@ -204,7 +204,7 @@ class Control(Purges):
     async def key_revoke(self, key_id: str) -> TenantKey:
         """Return the key, revoked from now on. Its record stays: without any key the gateway would ask for none."""
         for _ in range(MAX_ROUNDS):
-            doc = await self._doc(f"{KEY}{key_id}")
+            doc = await self._store.control_get(f"{KEY}{key_id}")
             if doc is None:
                 raise InvalidRequest(f"there is no key {key_id!r}; list them first", status=404, code="unknown_key")
             key = key_of(doc)

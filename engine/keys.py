@@ -13,7 +13,8 @@ import operator
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from engine.errors import InvalidRequest
 
@@ -103,11 +104,11 @@ _MESSAGE_FIELDS = frozenset(
 )
 _TEXT_PARTS = frozenset({"text", "refusal"})
 _SYSTEM_ROLES = frozenset({"system", "developer"})
+_REMEMBERED_CHARS = 16_384
 _DIGITS = re.compile(r"\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Canonical:
+class Canonical(NamedTuple):
     """What the engine knows of a request.
 
     key: 64 hex. partition: 32 hex, of all but the last user turn's text. fingerprint: 16 hex, the group of system prompt and
@@ -145,25 +146,47 @@ def canonicalise(body: object, *, namespace: str, tenant: str, model_version: st
     texts, skip = _last_turn(messages)
     prompt = "\n".join(texts)
 
-    tenant_secret = _hmac(secret, b"tenant", _text(tenant))
+    tenant_secret = _tenant_secret(secret, tenant)
     settings = encode(parameters)
     # A number in the place of the text: no message that was sent can have one there.
     blanked = messages if skip else [*messages[:-1], {**messages[-1], "content": len(texts)}]
     scope = (_text(namespace), _text(tenant), _text(model), _text(model_version), settings, encode(blanked))
     partition = _hmac(tenant_secret, b"partition", *scope)
     system = [message for message in messages if message["role"] in _SYSTEM_ROLES]
-    group = (_text(model), settings, _group_form(system))
     return Canonical(
         # The partition's hash stands for all that it covers: the messages are written out once.
         key=_hmac(tenant_secret, b"key", partition, *([] if skip else map(_text, texts))).hex(),
         partition=partition.hex()[:32],
-        fingerprint=_hmac(secret, b"fingerprint", *group).hex()[:16],
+        fingerprint=_fingerprint(secret, model, settings, system),
         prompt=printable(prompt),
         prompt_hash=_hmac(tenant_secret, b"prompt", _text(prompt)).hex()[:32],
         model=printable(model),
         bypass=bypass.reason,
         semantic_skip=skip,
     )
+
+
+@lru_cache(maxsize=1_024)
+def _tenant_secret(secret: bytes, tenant: str) -> bytes:
+    return _hmac(secret, b"tenant", _text(tenant))
+
+
+def _fingerprint(secret: bytes, model: str, settings: bytes, system: list[dict[str, object]]) -> str:
+    if len(system) == 1 and len(system[0]) == 2:
+        role, content = system[0]["role"], system[0].get("content")
+        if isinstance(role, str) and isinstance(content, str) and len(content) + len(settings) <= _REMEMBERED_CHARS:
+            return _plain_fingerprint(secret, model, settings, role, content)
+    return _group(secret, model, settings, system)
+
+
+# Most requests come with one of a few system prompts.
+@lru_cache(maxsize=512)
+def _plain_fingerprint(secret: bytes, model: str, settings: bytes, role: str, content: str) -> str:
+    return _group(secret, model, settings, [{"role": role, "content": content}])
+
+
+def _group(secret: bytes, model: str, settings: bytes, system: list[dict[str, object]]) -> str:
+    return _hmac(secret, b"fingerprint", _text(model), settings, _group_form(system)).hex()[:16]
 
 
 def printable(text: str) -> str:
@@ -285,6 +308,7 @@ def _without_digits(content: object) -> object:
     return content
 
 
+_NAMES = {name: name.encode() for name in sorted(_KEYED | _MESSAGE_FIELDS)}
 _by_name = operator.itemgetter(0)
 
 # The canonical bytes
@@ -329,14 +353,22 @@ def _encode(value: object, out: list[bytes], depth: int) -> None:
 def _encode_object(value: dict[object, object], out: list[bytes], depth: int) -> None:
     pairs: list[tuple[bytes, object]] = []
     for name, item in value.items():
-        if not isinstance(name, str):
-            raise InvalidRequest("the body's field names must be strings")
-        pairs.append((_text(name), item))
-    pairs.sort(key=_by_name)
+        known = _NAMES.get(name)  # type: ignore[call-overload]
+        if known is None:
+            if not isinstance(name, str):
+                raise InvalidRequest("the body's field names must be strings")
+            known = _text(name)
+        pairs.append((known, item))
+    if len(pairs) > 1:
+        pairs.sort(key=_by_name)
     out.append(b"d%d:" % len(pairs))
     for name_bytes, item in pairs:
         out.append(b"s%d:%b" % (len(name_bytes), name_bytes))
-        _encode(item, out, depth - 1)
+        if type(item) is str:
+            text = _text(item)
+            out.append(b"s%d:%b" % (len(text), text))
+        else:
+            _encode(item, out, depth - 1)
 
 
 def _number(value: int) -> bytes:

@@ -39,7 +39,8 @@ class Leases:
     A store that fails grants nothing and holds nobody.
     """
 
-    def __init__(self, store: LeaseStore, *, owner: str, faults: Callable[[str, str], None]) -> None:
+    def __init__(self, store: LeaseStore, *, owner: str, faults: Callable[[str, str], None], lease_ms: int = LEASE_MS) -> None:
+        self._lease_ms = lease_ms
         self._store = store
         self._owner = owner
         self._faults = faults
@@ -56,7 +57,7 @@ class Leases:
         ends, pause_s = time.monotonic() + give_up_s, _FIRST_LOOK_S
         while True:
             try:
-                state = await self._store.lease(key, self._owner, LEASE_MS)
+                state = await self._store.lease(key, self._owner, self._lease_ms)
             except TierUnavailable:
                 self._faults("store", "lease")
                 return None
@@ -93,11 +94,11 @@ class Leases:
 
     async def _renew(self) -> None:
         while self._held:
-            await asyncio.sleep(LEASE_MS / 3000)
+            await asyncio.sleep(self._lease_ms / 3000)
             for key in list(self._held):
                 try:
                     if key in self._held:
-                        await self._store.lease(key, self._owner, LEASE_MS)
+                        await self._store.lease(key, self._owner, self._lease_ms)
                 except TierUnavailable:
                     self._faults("store", "lease")
                     break  # the rest would fail as well; the next round tries again

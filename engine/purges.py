@@ -32,6 +32,8 @@ SCAN_BATCH = 500
 # Under contention each round one writer wins; so many rounds lost in a row mean that something else is wrong.
 MAX_ROUNDS = 50
 MAX_RECLAIMING = 64
+# Records of purges that are done with are kept for so long, so that a late repetition of the act is recognised.
+PURGE_KEPT_MS = 7 * 86_400_000
 
 
 def new_generation(now_ms: int) -> str:
@@ -72,12 +74,14 @@ class Purges:
                 return known
             current, doc = await self._generations(namespace)
             last = _last(doc)
-            if last is not None:
+            if last is not None and self._is_kept(last):
                 # The record of the purge before this one is missing if its writer died in between. It must exist before it is
                 # overwritten here, or that purge could be neither undone nor recognised as done.
                 await self._store.control_put(f"{PURGE}{last.id}", purge_json(last), expected=0)
                 if last.id == operation_id:
                     continue
+            elif last is not None and last.id == operation_id:
+                return replace(last, state="reclaimed")  # its record is forgotten; it is done all the same
             now_ms = self._clock()
             token = new_generation(now_ms)
             purge = Purge(operation_id, namespace, tuple(sorted(current.live)), token, now_ms)
@@ -182,22 +186,29 @@ class Purges:
                 kept.update(purge.old_live)
         return kept
 
+    async def forget(self) -> int:
+        """Remove the records of purges that were reclaimed or undone and are a week old; return how many."""
+        forgotten = 0
+        for purge in purges_of(await self._store.control_all(PURGE)):
+            if purge.state in {"reclaimed", "undone"} and not self._is_kept(purge):
+                forgotten += await self._store.control_delete(f"{PURGE}{purge.id}")
+        return forgotten
+
+    def _is_kept(self, purge: Purge) -> bool:
+        return self._clock() - purge.at_ms < PURGE_KEPT_MS
+
     # Reading
 
-    async def _doc(self, key: str) -> ControlDoc | None:
-        # A prefix may match longer names too: namespace `a` and namespace `ab`.
-        return next((doc for doc in await self._store.control_all(key) if doc.key == key), None)
-
     async def _generations(self, namespace: str) -> tuple[Generations, ControlDoc | None]:
-        doc = await self._doc(f"{GENERATIONS}{namespace}")
+        doc = await self._store.control_get(f"{GENERATIONS}{namespace}")
         return (generations_or_none(doc) if doc else Generations()), doc
 
     async def _purge(self, purge_id: str) -> Purge | None:
-        doc = await self._doc(f"{PURGE}{purge_id}")
+        doc = await self._store.control_get(f"{PURGE}{purge_id}")
         return purge_of(purge_id, value_of(doc)) if doc else None
 
     async def _known_purge(self, purge_id: str) -> tuple[Purge, int]:
-        doc = await self._doc(f"{PURGE}{purge_id}")
+        doc = await self._store.control_get(f"{PURGE}{purge_id}")
         if doc is None:
             raise InvalidRequest(f"there is no purge {purge_id!r}", status=404, code="unknown_purge")
         return purge_of(purge_id, value_of(doc)), doc.version

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,6 +176,8 @@ def _best(query_parse: str, pairs: Sequence[tuple[Neighbour, Entry]], mode: Veri
     return first, None
 
 
+# An entry in memory is hit again and again, and its vector is one object, whose hash Python keeps.
+@lru_cache(maxsize=4_096)
 def simhash_of(vector: bytes) -> str:
     """Return the SimHash of a stored vector, '' when there is none."""
     return simhash(np.frombuffer(vector, dtype="<f4").astype(np.float32)) if vector else ""

@@ -92,7 +92,7 @@ class Config(KeptSettings):
 
     store_url: str = Field(default="", description="Telemetry database, sqlite:///path; relative to data_dir. Default: telemetry.db.")
     cache_url: str = Field(
-        default="", description="Shared cache store, sqlite:///path (relative to data_dir) or redis://… . Default: cache.db."
+        default="", description="Shared cache store, sqlite:///path (relative to data_dir), redis://… or redis+cluster://… . Default: cache.db."
     )
     synchronous: str = Field(
         default="FULL",
@@ -239,8 +239,8 @@ class Config(KeptSettings):
     @field_validator("cache_url")
     @classmethod
     def _cache(cls, value: str) -> str:
-        if value and not value.startswith(("sqlite:///", "redis://", "rediss://")):
-            raise ValueError("expected sqlite:///path, redis://host:port/db or rediss://…")
+        if value and not value.startswith(("sqlite:///", "redis://", "rediss://", "redis+cluster://", "rediss+cluster://")):
+            raise ValueError("expected sqlite:///path, redis://host:port/db, rediss://… or redis+cluster://host:port")
         return value
 
     @field_validator("admin_token")

@@ -13,7 +13,7 @@ from engine.errors import UpstreamUnavailable
 from engine.gateway.errors import RawHeaders, error_body, from_engine
 from engine.gateway.nesting import too_deep
 from engine.settings import Price
-from engine.types import Outcome, Usage
+from engine.types import Entry, Outcome, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,14 @@ def _why_not(reasons: tuple[str, ...]) -> str:
     if not all(reasons):
         return "unfinished"
     return "content_filter" if "content_filter" in reasons else ""
+
+
+def answer_of(entry: Entry) -> Answer:
+    """Return a stored entry as the answer of the call that made it."""
+    parsed = orjson.loads(entry.body)
+    reasons = tuple(str(choice.get("finish_reason") or "") for choice in parsed["choices"])
+    headers = [(b"content-type", b"application/json")]
+    return Answer(200, entry.body, headers, entry.usage, reasons, model=str(parsed.get("model") or ""), parsed=parsed)
 
 
 def failed(error: UpstreamUnavailable, *, upstream_ms: float) -> Answer:

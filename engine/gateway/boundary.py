@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from engine.agreement import agreement
 from engine.cache import Cache, CacheRequest, Lookup
 from engine.errors import InvalidRequest
 from engine.gateway.answers import Answer
 from engine.gateway.inbound import Inbound
+from engine.leases import Leases
 from engine.telemetry import Telemetry
-from engine.types import Namespace, Outcome
+from engine.types import Entry, Namespace, Outcome
 
 
 class Boundary:
     """The cache and its telemetry as a request sees them: a fault is counted and answered as a miss."""
 
-    def __init__(self, cache: Cache, telemetry: Telemetry) -> None:
+    def __init__(self, cache: Cache, telemetry: Telemetry, leases: Leases, *, give_up_s: float) -> None:
+        self._leases = leases
+        self._give_up_s = give_up_s  # so long another gateway's call is waited for at most
         self._cache = cache
         self._telemetry = telemetry
 
@@ -63,6 +67,18 @@ class Boundary:
         except Exception:  # noqa: BLE001 - the answer is already there; that it could not be kept is counted
             self._telemetry.fault("gateway", "store")
             lookup.store_reason = "cache_fault"
+
+    async def made_elsewhere(self, key: str, lookup: Lookup) -> Entry | None:
+        """Return what another gateway's identical miss came to. None: this gateway asks the upstream itself, and others wait for it."""
+        try:
+            return await self._leases.lead(key, partial(self._cache.again, lookup), give_up_s=self._give_up_s)
+        except Exception:  # noqa: BLE001 - a lease only saves an upstream call; its fault is counted
+            self._telemetry.fault("gateway", "lease")
+            return None
+
+    def ended(self, key: str, *, done: bool | None) -> None:
+        """Tell the other gateways: the answer is stored, nothing came of it, or (None) it was given up."""
+        self._leases.end(key, done=done)
 
     def traceparent(self, lookup: Lookup, inbound: Inbound) -> str:
         """Return the traceparent for the upstream call; the client's own when there is none to give."""

@@ -1,7 +1,10 @@
-"""One upstream call for concurrent identical misses, with the answers that just landed.
+"""One upstream call for concurrent identical misses, of this gateway and of all on its store, with the answers that just landed.
 
 The race it closes: B looks up and misses; A's answer lands, is stored and its flight ends; B joins a flight, finds none and
 would call the upstream again. B began before A's answer landed, so B is one of A's followers: it takes that answer.
+
+Among gateways the leader holds a lease in the store. The others' leaders wait for it: when its answer is stored they serve it to
+their own followers; when nothing came of it, or its gateway died, they ask for themselves.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from engine.cache import Lookup
-from engine.gateway.answers import Answer
+from engine.gateway.answers import Answer, answer_of
+from engine.gateway.boundary import Boundary
 from engine.singleflight import Flight, SingleFlight
 from engine.types import Outcome
 
@@ -23,7 +27,8 @@ MAX_LANDED = 256
 class Lead:
     """The right to call the upstream, and the duty to tell those who wait. flight: None when nobody can wait."""
 
-    def __init__(self, flights: Flights, key: str, flight: Flight | None) -> None:
+    def __init__(self, flights: Flights, key: str, flight: Flight | None, lookup: Lookup) -> None:
+        self._lookup = lookup
         self._flights = flights
         self._key = key
         self._flight = flight
@@ -35,13 +40,14 @@ class Lead:
     def land(self, answer: Answer) -> None:
         """Give the answer to all who wait."""
         if self._flight is not None:
-            self._flights.landed(self._key, answer)
+            self._flights.landed(self._key, answer, done=self._lookup.stored)
             self._flight.publish(answer)
             self._flight = None
 
     def release(self) -> None:
         """Let one of those who wait take the lead, when no answer landed."""
         if self._flight is not None:
+            self._flights.gave_up(self._key)
             self._flight.abandon()
             self._flight = None
 
@@ -49,7 +55,8 @@ class Lead:
 class Flights:
     """Joins lookups that miss on the same key. An answer reaches the followers whatever it is, an error as well."""
 
-    def __init__(self, flights: SingleFlight) -> None:
+    def __init__(self, flights: SingleFlight, boundary: Boundary) -> None:
+        self._boundary = boundary
         self.waiting = 0  # followers that wait now, of all flights
         self._flights = flights
         self._landed: OrderedDict[str, tuple[float, Answer]] = OrderedDict()
@@ -73,7 +80,7 @@ class Flights:
                 return landed[1]
             flight = self._flights.join(key)
             if flight.leader:
-                return Lead(self, key, flight)
+                return await self._lead(Lead(self, key, flight, lookup), lookup, key)
             self.waiting += 1
             try:
                 answer = await flight.result()
@@ -81,7 +88,20 @@ class Flights:
                 self.waiting -= 1
             if isinstance(answer, Answer):
                 return answer
-        return Lead(self, "", None)
+        return Lead(self, "", None, lookup)
+
+    async def _lead(self, lead: Lead, lookup: Lookup, key: str) -> Lead | Answer:
+        """Return the lead, once no other gateway works on the same, or what another made of it."""
+        try:
+            entry = await self._boundary.made_elsewhere(key, lookup)
+        except BaseException:
+            lead.release()
+            raise
+        if entry is None:
+            return lead
+        answer = answer_of(entry)
+        lead.land(answer)
+        return answer
 
     async def share(self, lookup: Lookup, fetch: Callable[[], Awaitable[Answer]]) -> tuple[Answer, bool]:
         """Return the answer, and whether it is another's: fetched here, or by the flight's leader."""
@@ -95,8 +115,13 @@ class Flights:
             lead.release()
         return answer, False
 
-    def landed(self, key: str, answer: Answer) -> None:
-        """Remember the answer for those who missed before it was stored."""
+    def gave_up(self, key: str) -> None:
+        """Let another gateway take over."""
+        self._boundary.ended(key, done=None)
+
+    def landed(self, key: str, answer: Answer, *, done: bool) -> None:
+        """Remember the answer for those who missed before it was stored. done: it is stored."""
+        self._boundary.ended(key, done=done)
         now = time.perf_counter()
         self._landed[key] = (now, answer)
         self._landed.move_to_end(key)

@@ -39,6 +39,7 @@ from engine.gateway.passthrough import Passthrough
 from engine.gateway.state import GatewayState, new_gateway_id
 from engine.gateway.throttle import Throttle
 from engine.gateway.upstream import Upstream
+from engine.leases import Leases
 from engine.settings import GatewaySettings
 from engine.telemetry import Telemetry
 from engine.tiers.guarded import GuardedStore
@@ -67,8 +68,8 @@ def create_app(settings: GatewaySettings) -> Starlette:
         admin_token=settings.admin_token,
         keys_required=not settings.insecure and not is_loopback(host_of(settings.bind)),
     )
-    boundary = Boundary(cache, telemetry)
-    flights = Flights(cache.flights)
+    boundary = Boundary(cache, telemetry, state.leases, give_up_s=settings.upstream_timeout_s)
+    flights = Flights(cache.flights, boundary)
 
     def hits_stopped() -> bool:
         breakers = state.breakers
@@ -153,6 +154,7 @@ def _build(settings: GatewaySettings, gateway_id: str) -> GatewayState:
         telemetry=telemetry,
         upstream=Upstream(settings, breakers.upstream),
         breakers=breakers,
+        leases=Leases(store, owner=gateway_id, faults=telemetry.fault),
         embedder=embedder,
         embedder_reason=reason,
     )

@@ -14,12 +14,14 @@ from engine.cache import Cache
 from engine.embedders.base import Embedder
 from engine.errors import EngineError
 from engine.gateway.upstream import Upstream
+from engine.leases import Leases
 from engine.records import GatewayInfo
 from engine.settings import GatewaySettings
 from engine.telemetry import Telemetry
 from engine.tiers.base import StoreTier
 
 HEARTBEAT_S = 1.0
+FORGET_EVERY_S = 3_600.0
 _WARM_TEXT = "warm"
 
 
@@ -36,6 +38,7 @@ class GatewayState:
         telemetry: Telemetry,
         upstream: Upstream,
         breakers: Breakers,
+        leases: Leases,
         embedder: Embedder | None,
         embedder_reason: str,
     ) -> None:
@@ -46,12 +49,14 @@ class GatewayState:
         self.telemetry = telemetry
         self.upstream = upstream
         self.breakers = breakers
+        self.leases = leases
         self.embedder = embedder
         self.embedder_reason = embedder_reason
         self.started_ms = time.time_ns() // 1_000_000
         self._warmed = embedder is None
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
+        self._next_forget_s = 0.0
 
     async def start(self) -> None:
         """Start the cache's view and the background work; return at once, ready or not."""
@@ -69,6 +74,7 @@ class GatewayState:
                 await self.cache.control.leave(self.gateway_id)
         except (EngineError, TimeoutError):
             self.telemetry.fault("store", "heartbeat")
+        await self.leases.close()
         await self.telemetry.close()
         await self.cache.close()
         await self.upstream.close()
@@ -104,7 +110,18 @@ class GatewayState:
                 await self.cache.control.heartbeat(info)
             except Exception:  # noqa: BLE001 - the process's loop: the next beat is in a second, and the fault is counted
                 self.telemetry.fault("store", "heartbeat")
+            await self._forget_purges()
             await asyncio.sleep(HEARTBEAT_S)
+
+    async def _forget_purges(self) -> None:
+        """Now and then, remove the records of purges that are long done with."""
+        if time.monotonic() < self._next_forget_s:
+            return
+        self._next_forget_s = time.monotonic() + FORGET_EVERY_S
+        try:
+            await self.cache.control.forget()
+        except EngineError:
+            self.telemetry.fault("store", "forget")
 
     async def describe(self) -> dict[str, Any]:
         """Return the body of GET /state."""

@@ -65,6 +65,7 @@ class RedisTier:
         self._timeout_s = timeout_s
         self._clock = clock
         self._down = False
+        self._places = asyncio.Semaphore(_CONNECTIONS)
         self._rng = random.Random()  # noqa: S311 - jitter, no secrets
         self._probe: asyncio.Task[None] | None = None
         self._redis = self._connect(url)
@@ -75,11 +76,11 @@ class RedisTier:
         """Return the client. Raises InvalidSetting."""
         timeout_s = self._timeout_s
         try:
-            pool = redis.asyncio.BlockingConnectionPool.from_url(
+            pool = redis.asyncio.ConnectionPool.from_url(
                 url,
-                max_connections=_CONNECTIONS,
-                timeout=timeout_s,
-                socket_timeout=timeout_s,
+                # Bounded by the semaphore of `_call`, and each call by its time-out: a pool that waits, and sockets that watch the
+                # time as well, cost as much as the command itself.
+                socket_timeout=None,
                 socket_connect_timeout=timeout_s,
                 retry=Retry(NoBackoff(), 0),
                 protocol=2,
@@ -274,7 +275,7 @@ class RedisTier:
             self.faults["refused"] += 1
             raise TierUnavailable("Redis did not answer a moment ago; it is being asked again in the background")
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._timeout_s), self._places:
                 try:
                     return await run()
                 except RedisConnectionError:

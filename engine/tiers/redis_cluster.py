@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import redis.asyncio
 from redis.asyncio.cluster import RedisCluster
@@ -12,7 +12,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from engine.errors import InvalidSetting
+from engine.errors import InvalidSetting, TierUnavailable
 from engine.tiers import redis_scripts as scripts
 from engine.tiers.codec import decode_head, encode_head, to_bytes, to_text
 from engine.tiers.redis import LONGEST_TTL_MS, NAMES, RedisTier, entry_key, namespace_key, partition_key
@@ -24,12 +24,16 @@ _CLEAN_EVERY = 8
 _CLEANED = 40
 _AT_ONCE = 50
 
+T = TypeVar("T")
+
 
 class RedisClusterTier(RedisTier):
     """As RedisTier, with url `redis+cluster://any-master:port`; what must be atomic is atomic within one key."""
 
     def _connect(self, url: str) -> Any:
         self._puts = 0
+        self._ready = False
+        self._learning = asyncio.Lock()
         try:
             return RedisCluster.from_url(
                 url.replace("+cluster", "", 1),
@@ -48,6 +52,23 @@ class RedisClusterTier(RedisTier):
         self._index = self._redis.register_script(scripts.CLUSTER_INDEX)
         self._drop = self._redis.register_script(scripts.CLUSTER_DROP)
         self._cluster_delete = self._redis.register_script(scripts.CLUSTER_DELETE)
+
+    async def _call(self, run: Callable[[], Awaitable[T]], *, once: bool = False, even_down: bool = False) -> T:
+        async def ready() -> T:
+            if not self._ready:
+                # One at a time: redis-py 8.1 closes connections that are in use when several calls learn the nodes at once.
+                async with self._learning:
+                    if not self._ready:
+                        await self._redis.initialize()
+                        self._ready = True
+            return await run()
+
+        try:
+            return await super()._call(ready, once=once, even_down=even_down)
+        except AttributeError as error:
+            # The same, when the nodes are learned anew while calls are under way: the closed connection has no writer.
+            self.faults["closed"] += 1
+            raise TierUnavailable("a connection to the cluster was closed while its nodes were learned anew") from error
 
     async def _drop_idle(self) -> None:
         """The client itself lets go of the connections of a node that fails, and asks the others where its slots are."""

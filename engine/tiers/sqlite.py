@@ -75,8 +75,15 @@ class SqliteTier:
         self._next_purge_s = 0.0
 
     async def get(self, key: str) -> Entry | None:
-        rows = await self._read(_GET, (key, self._clock()))
-        return _entry(rows[0]) if rows else None
+        parameters = (key, self._clock())
+        try:
+            with self._lock:
+                row = self._connection.execute(_GET, parameters).fetchone()
+        except sqlite3.Error:
+            # Asked again the long way, which waits for a lock or says what is wrong.
+            rows = await self._read(_GET, parameters)
+            row = rows[0] if rows else None
+        return _entry(row) if row else None
 
     async def put(self, entry: Entry) -> None:
         row = _row(entry)

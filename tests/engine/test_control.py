@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from engine.control import Control
 from engine.errors import Conflict, InvalidRequest, InvalidSetting
+from engine.purges import PURGE_KEPT_MS
 from engine.records import GATEWAY, GENERATIONS, POLICY, PURGE, GatewayInfo
 from engine.tiers.sqlite import SqliteTier
 from engine.types import EntryHead, Switch
@@ -74,6 +75,28 @@ async def test_a_purge_without_a_record_works_and_begins_a_generation(tmp_path: 
         await it.teach("new")
         assert await _visible(it, "new") == [True]
         assert (await it.store.get((await it.ask("new")).key)).generation == purge.new  # type: ignore[union-attr]
+
+
+async def test_records_of_purges_long_done_with_are_forgotten_and_nothing_comes_back(tmp_path: Path) -> None:
+    async with rig(tmp_path, semantic=False) as it:
+        control = it.cache.control
+        for text, namespace, operation in (("a", "faq", "reclaimed"), ("b", "docs", "undone"), ("c", "kept", "hidden")):
+            await it.teach(text, namespace=namespace)
+            await control.purge(namespace, operation_id=operation)
+        while (await control.reclaim("reclaimed"))[1]:
+            pass
+        await control.undo("undone")
+        it.clock.now_ms += PURGE_KEPT_MS - 1
+        assert await control.forget() == 0
+        it.clock.now_ms += 1
+        assert await control.forget() == 2
+        assert [doc.key for doc in await it.store.control_all(PURGE)] == [f"{PURGE}hidden"]
+        again = await control.purge("faq", operation_id="reclaimed")
+        assert again.state == "reclaimed", "a late repetition of the act does nothing"
+        with pytest.raises(InvalidRequest):
+            await control.undo("reclaimed")
+        await control.purge("faq", operation_id="next")
+        assert {doc.key for doc in await it.store.control_all(PURGE)} == {f"{PURGE}hidden", f"{PURGE}next"}
 
 
 async def test_generation_tokens_never_repeat(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 import redis
 
-from tests.engine.gateway.conftest import Start, ask, cache_status
+from tests.engine.gateway.conftest import Start, ask, cache_status, settings_for
 from tests.engine.gateway.test_chat import plain
 from tests.support.servers import RedisServer, wait_for
 from tests.support.upstream import StubUpstream
@@ -29,6 +30,21 @@ def test_two_gateways_share_entries_and_a_purge_is_seen_by_both_within_a_second(
     assert cache_status(plain(one.openai(), **ask("else"))[1]).get("fwd") == "miss"
     wait_for(lambda: cache_status(plain(client, **ask())[1]).get("hit") is None, what="the other gateway misses", timeout_s=1)
     assert time.monotonic() - purged < 1.0
+
+
+@pytest.mark.parametrize("servers", ["redis_server", "redis_cluster"])
+def test_gateways_hear_of_a_purge_before_they_ask(
+    start: Start, upstream: StubUpstream, servers: str, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue(servers).url
+    # Polls far apart: what is known sooner was pushed.
+    engine = replace(settings_for(url, upstream.url).engine, control_poll_s=40.0, control_max_age_s=120.0, store_timeout_s=5.0)
+    one, two = (start(cache_url=url, engine=engine) for _ in range(2))
+    plain(one.openai(), **ask())
+    wait_for(lambda: cache_status(plain(two.openai(), **ask())[1]).get("hit"), what="the other gateway hits")
+    one.control("POST", "/purge", json={"namespace": "default", "operation_id": "op"})
+    wait_for(lambda: "op" in two.state.cache.view.purges, what="the other gateway was told", timeout_s=20)
+    assert cache_status(plain(two.openai(), **ask())[1]).get("fwd") == "miss"
 
 
 def test_after_a_lost_generation_key_nothing_old_is_served(start: Start, redis_server: RedisServer, upstream: StubUpstream) -> None:
