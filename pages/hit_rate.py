@@ -3,10 +3,10 @@
 import streamlit as st
 
 from app.charts import rates
-from app.ui import chrome, handles, lever, panels, states, tables
+from app.ui import chrome, filters, handles, lever, panels, states, tables, why_panel
 from app.views import hit_rate
 
-selection = chrome.open_page("Hit rate", tier=True)
+selection = chrome.open_page("Hit rate", tier=True, compare=True)
 lever.draw(selection.scope.namespace)
 
 
@@ -28,7 +28,8 @@ def body() -> None:
         st.caption(":material/info: With a tier chosen, only the lookups that this tier answered are counted: misses have no tier.")
     chrome.dials(hit_rate.coverage_dials(loaded))
     rows = hit_rate.bucket_rows(loaded)
-    panels.chart(rates.hit_rate(loaded.buckets, window, view.marks), rows=rows, key="rate")
+    panels.chart(rates.hit_rate(loaded.buckets, window, view.marks), rows=rows, key="rate", on_time=filters.pick_time)
+    why_panel.panel(why_panel.answer(selection, window))
     panels.chart(rates.outcomes(loaded.buckets, window, view.marks), rows=rows, key="outcomes")
     st.markdown("**Hit rate by namespace, tenant and model**")
     bar = tables.percent_bar

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from app.analysis.hit_rate import HITS, OUTCOMES, Counts, count
 from app.analysis.intervals import wilson
-from app.views import rates, words
+from app.views import marks, rates, words
 from app.views.decision import reason_in_words
 from app.views.dial import Dial
 from app.views.parts import Failure, attempt
-from storage.reads import acts, hit_rate, window
+from storage.reads import hit_rate, window
 from storage.reads.acts import Mark
 from storage.reads.hit_rate import Cell
 from storage.reads.window import Extent, Scope, Window
@@ -71,12 +71,12 @@ def load(
 ) -> HitRate:
     """Return the page. Only traffic is counted; warm-ups and probes are not."""
     read = attempt(TELEMETRY, lambda: _read(telemetry(), window, scope, now_ms), hides="every number of this page")
-    marks = attempt(ACTS, lambda: _marks(ops(), window, scope), hides="operators' acts on the charts")
+    marked, unmarked = marks.load(telemetry, ops, window, scope)
     sentence, bad = _sentence(read.value, window_name)
     if read.failure and read.failure.missing:
         sentence, bad = "No telemetry has been stored yet", False
-    failures = tuple(part.failure for part in (read, marks) if part.failure)
-    return HitRate(window, now_ms, sentence, bad, read.value, tuple(marks.value or ()), failures)
+    failures = tuple(failure for failure in (read.failure, unmarked) if failure)
+    return HitRate(window, now_ms, sentence, bad, read.value, marked, failures)
 
 
 def _read(store: Store, shown: Window, scope: Scope, now_ms: int) -> Loaded:
@@ -94,11 +94,6 @@ def _read(store: Store, shown: Window, scope: Scope, now_ms: int) -> Loaded:
         others=tuple(OtherKind(kind, rates.totals(cells, cache_kind=kind), OTHER_KINDS.get(kind, "")) for kind in sorted(kinds)),
         extent=extent,
     )
-
-
-def _marks(store: Store, shown: Window, scope: Scope) -> list[Mark]:
-    with store.read() as conn:
-        return acts.marks(conn, shown, namespace=scope.namespace)
 
 
 def _reasons(cells: Sequence[Cell]) -> tuple[Reason, ...]:

@@ -59,9 +59,9 @@ _SUMS = (
 )
 
 
-def series(conn: Connection, window: Window, scope: Scope) -> list[Count]:
-    """Return counts by bucket, kind and outcome. Buckets without lookups are absent."""
-    step = window.bucket_ms
+def series(conn: Connection, window: Window, scope: Scope, *, step_ms: int | None = None) -> list[Count]:
+    """Return counts by bucket (the chart's, or of `step_ms`, whole minutes), kind and outcome. Buckets without lookups are absent."""
+    step = step_ms or window.bucket_ms
     bucket = (rollups.c.at_ms - rollups.c.at_ms % step).label("bucket")
     query = (
         select(bucket, rollups.c.cache_kind, rollups.c.outcome, func.sum(rollups.c.lookups))
