@@ -194,6 +194,7 @@ class Config(BaseSettings):
         description="Table: model name to input_usd, output_usd and cached_input_usd per million tokens. "
         "A model without a price has no cost.",
     )
+    cache_usd_per_hour: float | None = Field(default=None, ge=0, description="What running the cache costs, US dollars. Unset: unknown.")
     scrape_targets: tuple[TargetTable, ...] = Field(
         default=(),
         description="List of further /metrics pages: url, interval_s, timeout_s, bearer. The gateway's own is always scraped.",

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from app.analysis.adwin import Cut, adwin
 from app.analysis.attribution import Cells, Dimension, Segment, by_dimension, explain, tabulate
-from app.analysis.hit_rate import HITS, Counts
+from app.analysis.hit_rate import ELIGIBLE, HITS, Counts
 from app.analysis.intervals import Difference, Share, difference
 from app.views import causes, marks, rates
 from app.views.causes import MIN_CHANGE, Became, Event, Verdict
@@ -63,7 +63,7 @@ def cut_of(rows: Sequence[Count], window: Window, step_ms: int) -> tuple[int, Cu
     """Return when the rate last changed within the window (ms), and how; None when it did not, or by less than two points."""
     blocks: dict[int, list[int]] = {}
     for row in rows:
-        if row.cache_kind == rates.RESPONSE and row.outcome in changes.ELIGIBLE:
+        if row.cache_kind == rates.RESPONSE and row.outcome in ELIGIBLE:
             held = blocks.setdefault(row.at_ms, [0, 0])
             held[0] += row.lookups if row.outcome in HITS else 0
             held[1] += row.lookups
@@ -169,7 +169,7 @@ def _became(now: Sequence[Cell], before: Sequence[Cell], now_of: int, before_of:
     def counted(cells: Sequence[Cell]) -> Mapping[tuple[str, str], int]:
         found: dict[tuple[str, str], int] = {}
         for cell in cells:
-            if cell.cache_kind == rates.RESPONSE and cell.outcome in changes.ELIGIBLE:
+            if cell.cache_kind == rates.RESPONSE and cell.outcome in ELIGIBLE:
                 key = (cell.outcome, cell.tier if cell.outcome in HITS else cell.reason)
                 found[key] = found.get(key, 0) + cell.lookups
         return found

@@ -14,14 +14,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from storage.models import telemetry_metadata
+from storage.reads.hit_rate import ELIGIBLE, HITS
 from storage.reads.sources import samples
 from storage.reads.window import Scope, Window, lookups, rollups, senders, within
 
 DIMENSIONS = ("namespace", "tenant", "model", "model_version", "client", "fingerprint", "source")
 MOST_LOOKUPS = 40_000  # of a window: half a point of a rate is then told apart, and the read stays within some 0.2 s
-# Outcomes that could have been hits, as in app.analysis.hit_rate; a test holds the two equal.
-HITS = ("exact_hit", "semantic_hit", "partial_hit", "stale_hit")
-ELIGIBLE = (*HITS, "coalesced", "miss")
 EMBEDDER_ATTRIBUTE = "cachescope.embedder"  # engine.semconv.EMBEDDER; storage and engine never import each other
 
 spans = telemetry_metadata.tables["spans"]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, select
 
-from storage.reads.window import Scope, Window, rollups, within
+from storage.reads.window import Scope, Window, lookups, rollups, within
+
+# Outcomes that could have been hits, as in app.analysis.hit_rate; a test holds the two equal.
+HITS = ("exact_hit", "semantic_hit", "partial_hit", "stale_hit")
+ELIGIBLE = (*HITS, "coalesced", "miss")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +82,106 @@ def cells(conn: Connection, window: Window, scope: Scope) -> list[Cell]:
     sums = [func.sum(rollups.c[name]) for name in _SUMS]
     query = select(*dimensions, *sums).where(within(rollups, window, scope)).group_by(*dimensions)
     return [Cell(*row) for row in conn.execute(query)]
+
+
+def totals(conn: Connection, window: Window, scope: Scope) -> list[Count]:
+    """Return the window's counts by kind and outcome, whatever its length; at_ms is its start."""
+    query = (
+        select(rollups.c.cache_kind, rollups.c.outcome, func.sum(rollups.c.lookups))
+        .where(within(rollups, window, scope))
+        .group_by(rollups.c.cache_kind, rollups.c.outcome)
+    )
+    return [Count(window.start_ms, *row) for row in conn.execute(query)]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Eligible lookups of the response cache of one tenant in one bucket: what a person or a program asked in one go, about.
+
+    tokens: input and output, of those that reported them. spent_nusd: what the misses' upstream calls cost. saved_nusd: what those
+    of the hits would have cost.
+    """
+
+    at_ms: int
+    hits: int
+    eligible: int
+    hit_tokens: int
+    tokens: int
+    saved_nusd: int
+    spent_nusd: int
+
+
+MOST_CLUSTERS = 20_000  # above it, tenants are put together: one cluster a bucket
+
+
+def clusters(conn: Connection, window: Window, scope: Scope) -> list[Cluster]:
+    """Return the window's clusters in the order of time."""
+    bucket = (rollups.c.at_ms - rollups.c.at_ms % window.bucket_ms).label("bucket")
+    condition = and_(within(rollups, window, scope), rollups.c.cache_kind == "response", rollups.c.outcome.in_(ELIGIBLE))
+    hit = rollups.c.outcome.in_(HITS)
+    tokens = rollups.c.input_tokens + rollups.c.output_tokens
+    sums = [
+        func.sum(func.iif(hit, rollups.c.lookups, 0)),
+        func.sum(rollups.c.lookups),
+        func.sum(func.iif(hit, tokens, 0)),
+        func.sum(tokens),
+        func.sum(func.iif(hit, rollups.c.saved_nusd, 0)),
+        func.sum(func.iif(hit, 0, rollups.c.cost_nusd)),
+    ]
+    tenants = conn.execute(select(func.count(func.distinct(rollups.c.tenant))).where(condition)).scalar_one()
+    by = [bucket] if tenants * len(window.buckets) > MOST_CLUSTERS else [bucket, rollups.c.tenant]
+    query = select(bucket, *sums).where(condition).group_by(*by).order_by(*by)
+    return [Cluster(*row) for row in conn.execute(query)]
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """Time in the cache itself, ms a lookup, of hits and of the rest; None where it is not recorded. n: lookups read."""
+
+    hit_ms: float | None
+    miss_ms: float | None
+    n: int
+
+
+def overhead(conn: Connection, window: Window, scope: Scope, *, every: int) -> Overhead:
+    """Return the mean time in the cache of every `every`-th eligible lookup."""
+    hit = lookups.c.outcome.in_(HITS)
+    query = select(
+        func.avg(func.iif(hit, lookups.c.lookup_ms, None)), func.avg(func.iif(hit, None, lookups.c.lookup_ms)), func.count()
+    ).where(within(lookups, window, scope), lookups.c.cache_kind == "response", lookups.c.outcome.in_(ELIGIBLE), lookups.c.id % every == 0)
+    return Overhead(*conn.execute(query).one())
+
+
+@dataclass(frozen=True, slots=True)
+class CachedTokens:
+    """Input tokens of calls that reported both, and how many of them came from a cache. n: calls that did; of: all of the kind."""
+
+    cache_kind: str
+    cached: int
+    input: int
+    n: int
+    of: int
+
+
+MOST_CALLS = 200_000  # of the newest calls of other kinds that are read for their tokens
+
+
+def cached_tokens(conn: Connection, window: Window, scope: Scope) -> list[CachedTokens]:
+    """Return the token sums of caches of other kinds (a provider's prompt cache, an inference server's prefix cache)."""
+    newest = (
+        select(lookups.c.cache_kind, lookups.c.cached_input_tokens, lookups.c.input_tokens)
+        .where(within(lookups, window, scope), lookups.c.cache_kind != "response")
+        .order_by(lookups.c.at_ms.desc())
+        .limit(MOST_CALLS)
+        .subquery()
+    )
+    # A cached part larger than the whole is a sender's fault and in no ratio.
+    told = and_(newest.c.cached_input_tokens >= 0, newest.c.cached_input_tokens <= newest.c.input_tokens)
+    query = select(
+        newest.c.cache_kind,
+        func.coalesce(func.sum(func.iif(told, newest.c.cached_input_tokens, 0)), 0),
+        func.coalesce(func.sum(func.iif(told, newest.c.input_tokens, 0)), 0),
+        func.coalesce(func.sum(func.iif(told, 1, 0)), 0),
+        func.count(),
+    ).group_by(newest.c.cache_kind)
+    return [CachedTokens(*row) for row in conn.execute(query)]
