@@ -25,6 +25,7 @@ PREVIOUS, DAY, WEEK, CHOSEN = COMPARISONS = ("vs period before", "vs day before"
 _OFFSETS_MS = {DAY: 86_400_000, WEEK: 604_800_000}
 _KEYS = ("range", "from", "to", "namespace", "tenant", "model", "source", "compare", "compare_from", "since")
 _CHOICES_TTL_S = 15
+_MOST_OPTIONS = 1_000  # a browser would be long over more
 _WIDTH = 132  # five beside the range fill a laptop's line
 _UNNAMED_OPTION = words.UNNAMED
 
@@ -195,7 +196,7 @@ def _absolute(now_ms: int) -> tuple[int, int]:
 
 def _pick(key: str, everything: str, found: tuple[str, ...]) -> str | None:
     """Draw one selectbox; None = all. What is picked stays an option when the window has none of it."""
-    options = [value or _UNNAMED_OPTION for value in found]
+    options = [value or _UNNAMED_OPTION for value in found[:_MOST_OPTIONS]]
     for held in (st.session_state.get(key), st.query_params.get(key)):
         if held and held not in options:
             options.append(held)
@@ -208,5 +209,6 @@ def _pick(key: str, everything: str, found: tuple[str, ...]) -> str | None:
         bind="query-params",
         label_visibility="collapsed",
         width=_WIDTH,
+        accept_new_options=len(found) > _MOST_OPTIONS,  # the others can be typed
     )
     return "" if value == _UNNAMED_OPTION else value

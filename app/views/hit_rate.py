@@ -16,7 +16,7 @@ from app.views.worth import interval as cluster_interval
 from app.views.worth import load as load_worth
 from storage.reads import hit_rate, window
 from storage.reads.acts import Mark
-from storage.reads.hit_rate import CachedTokens, Cell
+from storage.reads.hit_rate import CachedTokens, Cell, Place
 from storage.reads.window import Extent, Scope, Window
 from storage.store import Store
 
@@ -53,7 +53,7 @@ class Loaded:
     counts: Counts
     buckets: tuple[rates.Bucket, ...]
     funnel: tuple[rates.Funnel, ...]
-    cells: tuple[Cell, ...]
+    places: tuple[Place, ...]
     reasons: tuple[Reason, ...]
     others: tuple[OtherKind, ...]
     extent: Extent
@@ -102,7 +102,8 @@ def load(
 
 def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms: int, usd_per_hour: float | None) -> Loaded:
     with store.read() as conn:
-        cells = hit_rate.cells(conn, shown, scope)
+        cells = hit_rate.cells(conn, shown, scope, by=rates.BY)
+        places = hit_rate.places(conn, shown, scope, limit=_MOST_ROWS)
         earlier = hit_rate.totals(conn, compared, scope)
         tokens = {found.cache_kind: found for found in hit_rate.cached_tokens(conn, shown, scope)}
         worth = load_worth(conn, shown, scope, cells, usd_per_hour=usd_per_hour)
@@ -113,7 +114,7 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
         counts=rates.totals(cells),
         buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms),
         funnel=rates.funnel(cells),
-        cells=tuple(cell for cell in cells if cell.cache_kind == rates.RESPONSE),
+        places=tuple(places),
         reasons=_reasons(cells),
         others=tuple(
             OtherKind(kind, rates.totals(cells, cache_kind=kind), OTHER_KINDS.get(kind, ""), tokens.get(kind)) for kind in sorted(kinds)
@@ -205,29 +206,28 @@ def coverage_dials(loaded: Loaded) -> list[Dial]:
 
 
 def segment_rows(loaded: Loaded) -> list[dict[str, object]]:
-    """Return namespace × tenant × model with n and interval, the largest first. None where nothing was eligible."""
-    groups: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
-    for cell in loaded.cells:
-        groups.setdefault((cell.namespace, cell.tenant, cell.model), []).append((cell.outcome, cell.lookups))
+    """Return the 500 busiest of namespace × tenant × model, with n and interval. None where nothing was eligible."""
     rows: list[dict[str, object]] = []
-    for (namespace, tenant, model), pairs in groups.items():
-        counts = count(pairs)
+    for place in loaded.places:
+        counts = Counts(place.by_outcome)
         share = counts.hit_rate
         rows.append(
             {
-                "namespace": words.name(namespace),
-                "tenant": words.name(tenant),
-                "model": words.name(model),
+                "namespace": words.name(place.namespace),
+                "tenant": words.name(place.tenant),
+                "model": words.name(place.model),
                 "hit rate": None if share is None else share.ratio * 100,
                 "95 %": words.interval(share),
                 "exact": _of(counts, "exact_hit"),
                 "semantic": _of(counts, "semantic_hit"),
+                "partial": _of(counts, "partial_hit") if counts.of("partial_hit") else None,
+                "stale": _of(counts, "stale_hit") if counts.of("stale_hit") else None,
                 "n": counts.eligible,
                 "bypass": counts.of("bypass"),
                 "error": counts.of("error"),
             }
         )
-    return sorted(rows, key=lambda row: -int(str(row["n"])))[:_MOST_ROWS]
+    return sorted(rows, key=lambda row: -int(str(row["n"])))
 
 
 def _of(counts: Counts, outcome: str) -> float | None:

@@ -96,15 +96,16 @@ def load(
     sentence, bad = _sentence(read.value, marked, health, window_name=window_name, before_name=before_name)
     if read.failure:
         unread = "The telemetry database does not answer: what the cache did is not known here"
-        sentence, bad = ("No telemetry has been stored yet", False) if read.failure.missing else (unread, True)
+        trouble = _trouble(health)
+        sentence, bad = (f"No telemetry has been stored yet{trouble}", bool(trouble)) if read.failure.missing else (unread, True)
     failures = tuple(failure for failure in (read.failure, unmarked, state.failure) if failure)
     return Overview(window, now_ms, sentence, bad, read.value, marked, health, failures)
 
 
 def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, now_ms: int) -> Traffic:
     with store.read() as conn:
-        cells = hit_rate.cells(conn, shown, scope)
-        before = hit_rate.cells(conn, compared, scope)
+        cells = hit_rate.cells(conn, shown, scope, by=rates.BY)
+        before = hit_rate.cells(conn, compared, scope, by=rates.BY)
         series = hit_rate.series(conn, shown, scope)
         latencies = overview.latencies(conn, shown, scope)
         extent = window.extent(conn)
@@ -193,14 +194,14 @@ def _sentence(
     """Return the page's answer in words, and whether it is bad news."""
     if traffic is None:
         return "Nothing is known", True
-    broken = [item for item in health if item.state == "failed"]
-    trouble = f" {words.listed(f'{item.name}: {item.detail}' for item in broken[:2])}." if broken else ""
+    trouble = _trouble(health).removeprefix(".")
+    broken = bool(trouble)
     share = traffic.counts.hit_rate
     if share is None:
         if traffic.counts.total:
             n = words.count(traffic.counts.total)
             return f"No lookup could hit in {window_name}: all {n} were bypassed or failed.{trouble}", True
-        return f"No lookups in {window_name}: there is no hit rate to show.{trouble}", bool(broken)
+        return f"No lookups in {window_name}: there is no hit rate to show.{trouble}", broken
     head = f"Hit rate {words.percent(share)} ({words.interval(share)}, n = {words.count(share.n)}) in {window_name}"
     told, bad = _change(traffic, marks, before_name)
     errors = traffic.counts.of("error")
@@ -209,7 +210,13 @@ def _sentence(
         bad = True
     if not bad and not broken:
         told += " Nothing is wrong."
-    return f"{head}{told}{trouble}", bad or bool(broken)
+    return f"{head}{told}{trouble}", bad or broken
+
+
+def _trouble(health: Sequence[Health]) -> str:
+    """Return `. Gateway: does not answer.`, '' when nothing has failed."""
+    broken = [item for item in health if item.state == "failed"]
+    return f". {words.listed(f'{item.name}: {item.detail}' for item in broken[:2])}." if broken else ""
 
 
 def _change(traffic: Traffic, marks: Sequence[Mark], before_name: str) -> tuple[str, bool]:

@@ -15,6 +15,8 @@ from storage.sketch import Sketch
 
 RESPONSE = "response"
 LATE_MS = MINUTE_MS  # exporters send every few seconds and retry; a bucket that ended longer ago is taken as complete
+# What a page's totals are read by: without tenants and models, of which there may be very many.
+BY = ("cache_kind", "namespace", "tier", "outcome", "reason")
 TIERS = ("memory", "store", "vector")
 
 

@@ -125,7 +125,7 @@ def load(
 
 
 def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
-    cells_now, cells_before = (hit_rate.cells(conn, side, scope) for side in (sides.now, sides.before))
+    cells_now, cells_before = (hit_rate.cells(conn, side, scope, by=rates.BY) for side in (sides.now, sides.before))
     now, before = rates.totals(cells_now), rates.totals(cells_before)
     if min(now.eligible, before.eligible) < FEW:
         return Why(sides, now.hit_rate, before.hit_rate, now, before, (), (), (), (), (), causes.UNKNOWN, 1, ())

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, and_, func, literal, select
 
 from storage.reads.window import Scope, Window, lookups, rollups, within
 
 # Outcomes that could have been hits, as in app.analysis.hit_rate; a test holds the two equal.
 HITS = ("exact_hit", "semantic_hit", "partial_hit", "stale_hit")
 ELIGIBLE = (*HITS, "coalesced", "miss")
+OUTCOMES = (*ELIGIBLE, "bypass", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Cell:
     saved_us_n: int
 
 
-_DIMENSIONS = ("cache_kind", "namespace", "tenant", "model", "tier", "outcome", "reason")
+DIMENSIONS = ("cache_kind", "namespace", "tenant", "model", "tier", "outcome", "reason")
 _SUMS = (
     "lookups",
     "duration_us",
@@ -76,12 +78,32 @@ def series(conn: Connection, window: Window, scope: Scope, *, step_ms: int | Non
     return [Count(*row) for row in conn.execute(query)]
 
 
-def cells(conn: Connection, window: Window, scope: Scope) -> list[Cell]:
-    """Return the window's sums by every dimension."""
-    dimensions = [rollups.c[name] for name in _DIMENSIONS]
+def cells(conn: Connection, window: Window, scope: Scope, *, by: Sequence[str] = DIMENSIONS) -> list[Cell]:
+    """Return the window's sums by these dimensions; the others are ''. Leave tenants out where there may be very many."""
+    shown = [rollups.c[name] if name in by else literal("").label(name) for name in DIMENSIONS]
     sums = [func.sum(rollups.c[name]) for name in _SUMS]
-    query = select(*dimensions, *sums).where(within(rollups, window, scope)).group_by(*dimensions)
+    query = select(*shown, *sums).where(within(rollups, window, scope)).group_by(*(rollups.c[name] for name in by))
     return [Cell(*row) for row in conn.execute(query)]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Lookups of the response cache of one namespace, tenant and model, by outcome."""
+
+    namespace: str
+    tenant: str
+    model: str
+    by_outcome: Mapping[str, int]
+
+
+def places(conn: Connection, window: Window, scope: Scope, *, limit: int) -> list[Place]:
+    """Return the `limit` busiest places of the window, the busiest first."""
+    columns = [rollups.c[name] for name in ("namespace", "tenant", "model")]
+    n = func.sum(rollups.c.lookups)
+    counts = [func.sum(func.iif(rollups.c.outcome == outcome, rollups.c.lookups, 0)) for outcome in OUTCOMES]
+    query = select(*columns, *counts).where(within(rollups, window, scope), rollups.c.cache_kind == "response")
+    rows = conn.execute(query.group_by(*columns).order_by(n.desc(), *columns).limit(limit))
+    return [Place(row[0], row[1], row[2], dict(zip(OUTCOMES, row[3:], strict=True))) for row in rows]
 
 
 def totals(conn: Connection, window: Window, scope: Scope) -> list[Count]:
