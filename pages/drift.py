@@ -4,14 +4,22 @@ import streamlit as st
 
 from app.charts import drift as charts
 from app.ui import chrome, handles, panels, states, tables
-from app.views import drift, words
+from app.views import drift, drift_rows, words
 
-selection = chrome.open_page("Drift")
+selection = chrome.open_page("Drift", compare=True)
 
 
 def body() -> None:
     now = handles.now_ms()
-    view = drift.load(handles.telemetry, window=selection.window(now), scope=selection.scope, window_name=selection.name)
+    window = selection.window(now)
+    view = drift.load(
+        handles.telemetry,
+        window=window,
+        scope=selection.scope,
+        window_name=selection.name,
+        before=selection.before(window),
+        before_name=selection.before_name,
+    )
     chrome.headline(view.sentence, bad=view.bad)
     states.report(view.failures, drift.SOURCES)
     if view.now is None or view.before is None:
@@ -19,12 +27,20 @@ def body() -> None:
     if view.now.entropy is None:
         states.empty("No prompts in this time", "Widen the time range above, or send traffic through the gateway:", "cachescope status")
         return
-    chrome.dials(drift.dials(view))
+    chrome.dials(drift_rows.dials(view))
+    told = "clusters are of SimHashes" if view.clustered else "no SimHashes are recorded: exact prompts only"
     st.caption(
         f"Now: {words.span(view.now.window.start_ms, view.now.window.end_ms)} · "
-        f"before: {words.span(view.before.window.start_ms, view.before.window.end_ms)} · "
+        f"before: {words.span(view.before.window.start_ms, view.before.window.end_ms)} · {told} · "
         "the same text of two tenants counts as two prompts"
     )
+    if view.panels:
+        st.markdown("**What changed, against chance**", help=drift_rows.PANELS_HELP)
+        tables.show(drift_rows.panel_rows(view), alt="What changed between the two windows, against chance")
+    if view.findings:
+        st.markdown("**Findings: collapse and scatter**")
+        columns = {"traces": tables.link("traces", shown="/(traces)")}
+        tables.show(drift_rows.finding_rows(view.findings), alt="Entries that answer too many prompts, or too few", columns=columns)
     left, right = st.columns(2)
     with left:
         panels.chart(charts.ranks(view.now, view.before), rows=charts.rank_rows(view.now, view.before), key="ranks")
@@ -33,12 +49,9 @@ def body() -> None:
         panels.chart(charts.similarities(view.now, view.before), rows=rows, key="similarities")
     if not view.prompts_recorded:
         states.prompts_hidden("new and vanished prompts show no texts")
-    for title, found in drift.lists(view):
+    for title, found in drift_rows.lists(view):
         st.markdown(f"**{title}**")
-        if found:
-            tables.show(drift.prompt_rows(found), alt=title)
-        else:
-            st.caption("None.")
+        tables.show(drift_rows.kind_rows(found), alt=title) if found else st.caption("None.")
     st.caption(f"Read at {words.clock(now)} UTC · all times are UTC")
 
 

@@ -3,17 +3,17 @@
 import streamlit as st
 
 from app.charts import rates
-from app.ui import chrome, counters_panel, handles, lever, panels, states, tables
-from app.views import hit_rate
+from app.ui import chrome, counters_panel, handles, hit_rate_panel, lever, panels, states, tables, why_panel
+from app.views import hit_rate, worth
 
-selection = chrome.open_page("Hit rate", tier=True)
+selection = chrome.open_page("Hit rate", tier=True, compare=True)
 lever.draw(selection.scope.namespace)
 
 
 def body() -> None:
     now = handles.now_ms()
     window = selection.window(now)
-    view = hit_rate.load(handles.telemetry, handles.ops, window=window, scope=selection.scope, window_name=selection.name, now_ms=now)
+    view = hit_rate_panel.load(selection, window, now)
     chrome.headline(view.sentence, bad=view.bad)
     states.report(view.failures, hit_rate.SOURCES)
     loaded = view.loaded
@@ -29,8 +29,9 @@ def body() -> None:
     if selection.scope.tier:
         st.caption(":material/info: With a tier chosen, only the lookups that this tier answered are counted: misses have no tier.")
     chrome.dials(hit_rate.coverage_dials(loaded))
-    rows = hit_rate.bucket_rows(loaded)
-    panels.chart(rates.hit_rate(loaded.buckets, window, view.marks), rows=rows, key="rate")
+    chrome.dials(worth.dials(loaded.worth))
+    rows = hit_rate_panel.rate(view, loaded)
+    why_panel.panel(why_panel.answer(selection, window))
     panels.chart(rates.outcomes(loaded.buckets, window, view.marks), rows=rows, key="outcomes")
     st.markdown("**Hit rate by namespace, tenant and model**")
     bar = tables.percent_bar

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.charts import latency, rates
-from app.ui import chrome, filters, handles, lever, panels, states, tables
+from app.ui import chrome, filters, handles, lever, panels, states, tables, why_panel
 from app.views import overview, overview_rows
 
 selection = chrome.open_page("Overview", compare=True)
@@ -34,6 +34,7 @@ def body() -> None:
     if traffic and not traffic.counts.total:
         states.no_lookups(last_ms=traffic.extent.last_ms, now_ms=now, window_name=selection.name)
     elif traffic:
+        why_panel.line(why_panel.answer(selection, window))
         chrome.dials(overview_rows.rate_dials(traffic))
         chrome.dials(overview_rows.other_dials(traffic))
         panels.chart(rates.outcomes(traffic.buckets, view.window, view.marks), rows=overview_rows.outcome_rows(traffic), key="outcomes")

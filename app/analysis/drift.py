@@ -1,31 +1,35 @@
-"""Change of a distribution between two windows."""
+"""Change of a distribution between two windows, against what chance and bursts alone would give."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BLOCKS = 12  # parts of a window that are moved as one: a burst within a part cannot look like a change
+DRAWS = 499
+MOST_KINDS = 600  # the rarest are put together above it
+_GRID = 256  # points at which two distributions of a number are compared
+
 
 @dataclass(frozen=True, slots=True)
-class Divergence:
-    """Jensen-Shannon divergence of two samples, with what chance alone would give.
+class Change:
+    """A statistic of two windows of equal n. effect: as seen. null: its 95th percentile when parts of both are dealt anew.
 
-    bits: 0 (equal) to 1 (nothing in common). null_bits: its 95th percentile when both windows come from the pooled mix, by
-    permutation. changed: bits > null_bits. p_value: share of permutations at least as far apart, (k + 1) / (draws + 1).
+    p_value: share of deals at least as far apart, (k + 1) / (draws + 1). halves: both halves of the later window alone are further
+    from the earlier one than half of the deals are.
     """
 
-    bits: float
-    null_bits: float
+    effect: float
+    null: float
     p_value: float
-    n_before: int
-    n_now: int
-
-    @property
-    def changed(self) -> bool:
-        return self.bits > self.null_bits
+    n: int
+    halves: bool
 
 
 def jensen_shannon(p: ArrayLike, q: ArrayLike) -> float:
@@ -49,29 +53,159 @@ def psi(p: ArrayLike, q: ArrayLike, *, floor: float = 1e-6) -> float:
     return float(((left - right) * np.log(left / right)).sum())
 
 
-def compare(before: Mapping[str, int], now: Mapping[str, int], *, draws: int = 200, seed: int = 0) -> Divergence | None:
-    """Return how far apart two windows' counts by kind are, or None when one of them is empty.
+def blocks(n: int) -> Ints:
+    """Return which of BLOCKS equal parts each of n observations in the order of time belongs to, shape (n,)."""
+    return np.asarray(np.arange(n) * BLOCKS // max(n, 1), dtype=np.int64)
 
-    Observations are taken as independent: bursts of one client make the null too narrow, and the page says so.
+
+def thinned(n: int, wanted: int) -> Ints:
+    """Return the places of `wanted` of n observations, evenly spread: windows are compared at equal n."""
+    return np.asarray(np.arange(wanted) * n // max(wanted, 1), dtype=np.int64)
+
+
+Statistic = Callable[[Floats, Floats], Floats]
+
+
+def of_kinds(before: Ints, now: Ints, statistic: Statistic, *, seed: int = 0) -> Change | None:
+    """Return the change of a mix. before, now: kind of each observation in the order of time, any length, thinned to equal n.
+
+    None when a side is empty.
     """
-    kinds = sorted(set(before) | set(now))
-    p = np.array([before.get(kind, 0) for kind in kinds], dtype=np.int64)
-    q = np.array([now.get(kind, 0) for kind in kinds], dtype=np.int64)
-    n_before, n_now = int(p.sum()), int(q.sum())
-    if not n_before or not n_now:
+    n = min(len(before), len(now))
+    if not n:
         return None
-    seen = jensen_shannon(p, q)
-    pooled = p + q
+    before, now = before[thinned(len(before), n)], now[thinned(len(now), n)]
+    kinds, codes = np.unique(np.concatenate([before, now]), return_inverse=True)
+    codes, size = _folded(codes, len(kinds))
+    table = _table(codes[:n], codes[n:], n, size)
+    return _judge(lambda mask: statistic(mask @ table, (1 - mask) @ table), n, seed)
+
+
+def of_numbers(before: Floats, now: Floats, *, seed: int = 0) -> Change | None:
+    """Return the change of a number's distribution: Kolmogorov and Smirnov's distance, 0..1, on a grid of pooled quantiles."""
+    n = min(len(before), len(now))
+    if not n:
+        return None
+    before, now = before[thinned(len(before), n)], now[thinned(len(now), n)]
+    grid = np.unique(np.quantile(np.concatenate([before, now]), np.linspace(0, 1, _GRID)))
+    # A value belongs to the first point of the grid at or above it.
+    places = [np.searchsorted(grid, side, side="left") for side in (before, now)]
+    table = np.cumsum(_table(places[0], places[1], n, len(grid)), axis=1)
+    return _judge(lambda mask: ks_rows(mask @ table, (1 - mask) @ table), n, seed)
+
+
+def of_hashes(before: NDArray[np.uint64], now: NDArray[np.uint64], *, most: int = 400, seed: int = 0) -> Change | None:
+    """Return the change of prompts as vectors: unbiased MMD^2 on 64-bit SimHashes, kernel exp(-Hamming / median).
+
+    before, now: SimHashes in the order of time, as unsigned 64-bit integers; `most` of each, evenly spread. 0 = one distribution.
+    Source: Gretton et al., Journal of Machine Learning Research 13, 2012.
+    """
+    n = min(len(before), len(now), most)
+    if n < 2 * BLOCKS:
+        return None
+    codes = np.concatenate([before[thinned(len(before), n)], now[thinned(len(now), n)]]).astype(np.uint64)
+    distance = np.bitwise_count(codes[:, None] ^ codes[None, :]).astype(np.float64)
+    apart = distance[np.triu_indices(len(codes), 1)]
+    kernel = np.exp(-distance / max(1.0, float(np.median(apart))))
+    np.fill_diagonal(kernel, 0.0)
+    member = np.zeros((len(codes), 2 * BLOCKS))
+    member[np.arange(len(codes)), np.concatenate([blocks(n), BLOCKS + blocks(n)])] = 1
+    sums, sizes = member.T @ kernel @ member, member.sum(axis=0)
+
+    def mmd(mask: Floats) -> Floats:
+        other = 1 - mask
+        a, b = mask @ sizes, other @ sizes
+        inside = np.einsum("ij,jk,ik->i", mask, sums, mask) / np.maximum(a * (a - 1), 1)
+        outside = np.einsum("ij,jk,ik->i", other, sums, other) / np.maximum(b * (b - 1), 1)
+        return np.asarray(inside + outside - 2 * np.einsum("ij,jk,ik->i", mask, sums, other) / np.maximum(a * b, 1))
+
+    return _judge(mmd, n, seed)
+
+
+def _table(before: Ints, now: Ints, n: int, size: int) -> Floats:
+    """Return counts by block and kind, shape (2 BLOCKS, size): the earlier window's blocks first."""
+    table = np.zeros((2 * BLOCKS, size))
+    np.add.at(table, (blocks(n), before), 1)
+    np.add.at(table, (BLOCKS + blocks(n), now), 1)
+    return table
+
+
+def _folded(codes: Ints, size: int) -> tuple[Ints, int]:
+    if size <= MOST_KINDS:
+        return codes, size
+    order = np.argsort(-np.bincount(codes, minlength=size), kind="stable")
+    renumbered = np.full(size, MOST_KINDS - 1, dtype=np.int64)
+    renumbered[order[: MOST_KINDS - 1]] = np.arange(MOST_KINDS - 1)
+    return renumbered[codes], MOST_KINDS
+
+
+def _judge(statistic: Callable[[Floats], Floats], n: int, seed: int) -> Change:
+    """Deal all blocks anew DRAWS times. A mask (d, 2 BLOCKS) says which blocks are the later window."""
     rng = np.random.default_rng(seed)
-    samples = rng.multivariate_hypergeometric(pooled, n_before, size=draws)
-    null = np.array([jensen_shannon(sample, pooled - sample) for sample in samples])
-    return Divergence(
-        bits=seen,
-        null_bits=float(np.quantile(null, 0.95)),
-        p_value=float((np.count_nonzero(null >= seen) + 1) / (draws + 1)),
-        n_before=n_before,
-        n_now=n_now,
-    )
+    seen = np.concatenate([np.zeros(BLOCKS), np.ones(BLOCKS)])
+    dealt = np.argsort(rng.random((DRAWS, 2 * BLOCKS)), axis=1) < BLOCKS
+    null = statistic(dealt.astype(np.float64))
+    effect = float(statistic(seen[None, :])[0])
+    persists = _persists(statistic, rng)
+    return Change(effect, float(np.quantile(null, 0.95)), float((np.count_nonzero(null >= effect - 1e-12) + 1) / (DRAWS + 1)), n, persists)
+
+
+def _persists(statistic: Callable[[Floats], Floats], rng: np.random.Generator) -> bool:
+    """Return whether each half of the later window, against all other blocks, is further away than nine in ten deals of its size.
+
+    A half that holds the change is far from the rest even though the rest holds the other half.
+    """
+    half = BLOCKS // 2
+    halves = np.zeros((2, 2 * BLOCKS))
+    halves[0, BLOCKS : BLOCKS + half], halves[1, BLOCKS + half :] = 1, 1
+    dealt = np.argsort(rng.random((DRAWS // 3, 2 * BLOCKS)), axis=1) < half
+    return bool(np.all(statistic(halves) > np.quantile(statistic(dealt.astype(np.float64)), 0.9)))
+
+
+def js_rows(now: Floats, before: Floats) -> Floats:
+    """Return the Jensen-Shannon divergence of each row's counts, bits, shape (d,)."""
+    p, q = (side / np.maximum(side.sum(axis=1, keepdims=True), 1) for side in (now, before))
+    middle = np.maximum((p + q) / 2, 1e-300)
+    parts = [np.where(side > 0, side * np.log2(np.maximum(side, 1e-300) / middle), 0.0).sum(axis=1) for side in (p, q)]
+    return np.asarray(np.clip((parts[0] + parts[1]) / 2, 0.0, 1.0))
+
+
+def psi_rows(now: Floats, before: Floats) -> Floats:
+    """Return the population stability index of each row's counts, nats, half an observation added to every kind, shape (d,)."""
+    p, q = ((side + 0.5) / (side + 0.5).sum(axis=1, keepdims=True) for side in (now, before))
+    return np.asarray(((p - q) * np.log(p / q)).sum(axis=1))
+
+
+def entropy_rows(now: Floats, before: Floats) -> Floats:
+    """Return the size of the change of entropy of each row's counts, bits, with Miller and Madow's term, shape (d,)."""
+    return np.asarray(np.abs(_bits(now) - _bits(before)))
+
+
+def _bits(counts: Floats) -> Floats:
+    total = np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    shares = counts / total
+    plug_in = -np.where(shares > 0, shares * np.log2(np.maximum(shares, 1e-300)), 0.0).sum(axis=1)
+    return np.asarray(plug_in + np.maximum(np.count_nonzero(counts, axis=1) - 1, 0) / (2 * total[:, 0] * np.log(2)))
+
+
+def ks_rows(now: Floats, before: Floats) -> Floats:
+    """Return the largest distance of each row's cumulated counts, 0..1, shape (d,)."""
+    p, q = (side / np.maximum(side[:, -1:], 1) for side in (now, before))
+    return np.asarray(np.abs(p - q).max(axis=1))
+
+
+def adjusted(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values adjusted for their number, so that those below q are false discoveries in a share q at most.
+
+    Source: Benjamini and Hochberg, Journal of the Royal Statistical Society B 57, 1995.
+    """
+    size = len(p_values)
+    found = [1.0] * size
+    least = 1.0
+    for rank, at in zip(range(size, 0, -1), sorted(range(size), key=lambda at: -p_values[at]), strict=True):
+        least = min(least, p_values[at] * size / rank)
+        found[at] = least
+    return found
 
 
 def _shares(values: ArrayLike) -> NDArray[np.float64]:

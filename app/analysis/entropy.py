@@ -12,18 +12,26 @@ from numpy.typing import ArrayLike, NDArray
 class Entropy:
     """How varied a mix is.
 
-    plug_in_bits: -sum p log2 p of the counts. bits: the same with Miller and Madow's bias term, (K - 1) / (2 N ln 2).
+    plug_in_bits: -sum p log2 p of the counts. miller_madow_bits: with the bias term (K - 1) / (2 N ln 2). chao_shen_bits: corrected
+    for kinds not seen yet. singletons: kinds seen once.
     normalised_ratio: plug-in over log2 K, 0..1; None when there is one kind only.
     effective: 2 ** plug_in_bits, "as varied as this many equal prompts".
     n: observations. kinds: different ones seen.
     """
 
     plug_in_bits: float
-    bits: float
+    miller_madow_bits: float
+    chao_shen_bits: float
     normalised_ratio: float | None
     effective: float
     n: int
     kinds: int
+    singletons: int
+
+    @property
+    def bits(self) -> float:
+        """The better estimate: Chao and Shen's when more than three in ten kinds were seen once, else Miller and Madow's."""
+        return self.chao_shen_bits if self.singletons > 0.3 * self.kinds else self.miller_madow_bits
 
 
 def entropy(counts: ArrayLike) -> Entropy | None:
@@ -45,12 +53,28 @@ def entropy(counts: ArrayLike) -> Entropy | None:
     kinds = int(values.size)
     return Entropy(
         plug_in_bits=plug_in,
-        bits=plug_in + (kinds - 1) / (2 * total * float(np.log(2))),
+        miller_madow_bits=plug_in + (kinds - 1) / (2 * total * float(np.log(2))),
+        chao_shen_bits=_chao_shen(values, total),
         normalised_ratio=plug_in / float(np.log2(kinds)) if kinds > 1 else None,
         effective=float(2**plug_in),
         n=round(total),
         kinds=kinds,
+        singletons=int(np.count_nonzero(values == 1)),
     )
+
+
+def _chao_shen(values: NDArray[np.float64], total: float) -> float:
+    """Return the entropy with shares scaled by the sample's coverage and each kind weighted by its chance of being seen.
+
+    Source: Chao and Shen, Environmental and Ecological Statistics 10, 2003.
+    """
+    singletons = min(float(np.count_nonzero(values == 1)), total - 1)
+    shares = (1 - singletons / total) * values / total
+    if not np.all(shares > 0):
+        return 0.0
+    # 1 - (1 - p)^n without losing what is small; a share of 1 has been seen for certain.
+    seen = -np.expm1(total * np.log1p(-np.minimum(shares, 1 - 1e-15)))
+    return max(0.0, float(-(shares * np.log2(shares) / seen).sum()))
 
 
 def rarefied(counts: ArrayLike, n: int, *, draws: int = 20, seed: int = 0) -> float | None:

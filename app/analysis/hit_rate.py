@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from app.analysis.attribution import kitagawa
 from app.analysis.intervals import Difference, Share, difference, wilson
 
 HITS = ("exact_hit", "semantic_hit", "partial_hit", "stale_hit")
@@ -83,18 +86,12 @@ def movers(now: Mapping[str, Counts], before: Mapping[str, Counts]) -> list[Move
     Symmetric Kitagawa decomposition: mix = dw * (mean r - mean R), rate = dr * mean w. New and vanished segments: mix only.
     Empty when either side has no eligible lookups.
     """
-    n_now, n_before = sum(c.eligible for c in now.values()), sum(c.eligible for c in before.values())
-    if not n_now or not n_before:
+    names = sorted(now.keys() | before.keys())
+    sides = [[side.get(name, Counts()) for name in names] for side in (before, now)]
+    k0, k1 = (np.array([counts.hits for counts in side], dtype=np.float64) for side in sides)
+    n0, n1 = (np.array([counts.eligible for counts in side], dtype=np.float64) for side in sides)
+    if not n0.sum() or not n1.sum():
         return []
-    total_now = sum(c.hits for c in now.values()) / n_now
-    total_before = sum(c.hits for c in before.values()) / n_before
-    found = []
-    for name in sorted(now.keys() | before.keys()):
-        a, b = now.get(name, Counts()), before.get(name, Counts())
-        w_now, w_before = a.eligible / n_now, b.eligible / n_before
-        rate_now, rate_before = a.hit_rate, b.hit_rate
-        r_now = rate_now.ratio if rate_now else (rate_before.ratio if rate_before else 0.0)
-        r_before = rate_before.ratio if rate_before else r_now
-        mix = (w_now - w_before) * ((r_now + r_before) / 2 - (total_now + total_before) / 2)
-        found.append(Mover(name, a, b, mix, (r_now - r_before) * (w_now + w_before) / 2))
+    mix, rate = kitagawa(k0, n0, k1, n1)
+    found = [Mover(name, sides[1][at], sides[0][at], float(mix[at]), float(rate[at])) for at, name in enumerate(names)]
     return sorted(found, key=lambda mover: -abs(mover.effect_ratio))

@@ -33,8 +33,11 @@ def outcomes(buckets: Sequence[Bucket], window: Window, marks: Sequence[Mark] = 
     return Chart(title, made, f"{title}: stacked bars from {words.span(window.start_ms, window.end_ms)}")
 
 
-def hit_rate(buckets: Sequence[Bucket], window: Window, marks: Sequence[Mark] = ()) -> Chart:
-    """The hit rate per bucket with its 95 % interval, on a fixed axis. Buckets without lookups are gaps."""
+def hit_rate(buckets: Sequence[Bucket], window: Window, marks: Sequence[Mark] = (), *, break_even: float | None = None) -> Chart:
+    """The hit rate per bucket with its 95 % interval, on a fixed axis. Buckets without lookups are gaps.
+
+    break_even: the rate (0…1) above which the cache pays, drawn as a line; left out when None or above 1.
+    """
     made = theme.figure(height=220)
     middle = [bucket.at_ms + window.bucket_ms // 2 for bucket in buckets]
     shares = [bucket.counts.hit_rate for bucket in buckets]
@@ -69,6 +72,10 @@ def hit_rate(buckets: Sequence[Bucket], window: Window, marks: Sequence[Mark] = 
     )
     theme.time_axis(made, window)
     theme.ratio_axis(made)
+    if break_even is not None and break_even <= 1:
+        told = {"text": "pays above", "font": {"size": 11}, "yshift": -2}
+        line = {"color": theme.NEUTRAL, "dash": "dash", "width": 1}
+        made.add_hline(y=break_even * 100, line=line, annotation=told, annotation_position="bottom right")
     theme.act_marks(made, marks, top=97)
     title = f"Hit rate per {words.each(window.bucket_ms)}, with its 95 % interval"
     return Chart(title, made, f"{title}: a line from {words.span(window.start_ms, window.end_ms)}")

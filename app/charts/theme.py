@@ -38,7 +38,16 @@ OUTCOME_PATTERNS = {
 }
 NEUTRAL = "#8a919b"
 ACCENT = "#2b7bbd"
-MARK_SYMBOLS = {"purge": "triangle-down", "undo": "triangle-up", "switch": "square", "threshold": "diamond", "warmup": "circle"}
+MARK_SYMBOLS = {
+    "purge": "triangle-down",
+    "undo": "triangle-up",
+    "switch": "square",
+    "threshold": "diamond",
+    "warmup": "circle",
+    "outage": "x",
+    "restart": "star",
+    "change": "hexagon",
+}
 _GRID = "rgba(138,145,155,0.25)"
 CONFIG = {"displayModeBar": False, "scrollZoom": False, "doubleClick": "reset"}
 
@@ -120,7 +129,7 @@ def outcome_bar(outcome: str, x: Any, y: Any, **more: Any) -> go.Bar:
 
 
 def act_marks(made: go.Figure, marks: Sequence[Mark], *, top: float) -> None:
-    """Draw operators' acts as lines, with a symbol by kind at the top that names the act."""
+    """Draw acts, outages, restarts and changes found as lines, with a symbol by kind at the top that says what it was."""
     for mark in marks:
         made.add_vline(x=words.instant(mark.at_ms), line={"color": NEUTRAL, "width": 1, "dash": "dot"})
     for kind in dict.fromkeys(mark.kind for mark in marks):
@@ -137,6 +146,10 @@ def act_marks(made: go.Figure, marks: Sequence[Mark], *, top: float) -> None:
                 "color": NEUTRAL,
                 "line": {"width": 1, "color": "#ffffff"},
             },
-            customdata=[[label(mark.namespace), label(mark.actor), mark.event] for mark in of_kind],
-            hovertemplate=f"{html.escape(kind)} %{{customdata[2]}}: %{{customdata[0]}}, by %{{customdata[1]}}<extra></extra>",
+            customdata=[[_told(mark)] for mark in of_kind],
+            hovertemplate=f"{html.escape(kind)} %{{customdata[0]}}<extra></extra>",
         )
+
+
+def _told(mark: Mark) -> str:
+    return label(mark.detail, 120) if mark.detail else f"{mark.event}: {label(mark.namespace)}, by {label(mark.actor)}"

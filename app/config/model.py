@@ -92,7 +92,8 @@ class Config(KeptSettings):
 
     store_url: str = Field(default="", description="Telemetry database, sqlite:///path; relative to data_dir. Default: telemetry.db.")
     cache_url: str = Field(
-        default="", description="Shared cache store, sqlite:///path (relative to data_dir), redis://… or redis+cluster://… . Default: cache.db."
+        default="",
+        description="Shared cache store, sqlite:///path (relative to data_dir), redis://… or redis+cluster://… . Default: cache.db.",
     )
     synchronous: str = Field(
         default="FULL",
@@ -184,6 +185,7 @@ class Config(KeptSettings):
         description="Table: model name to input_usd, output_usd and cached_input_usd per million tokens. "
         "A model without a price has no cost.",
     )
+    cache_usd_per_hour: float | None = Field(default=None, ge=0, description="What running the cache costs, US dollars. Unset: unknown.")
     scrape_targets: tuple[TargetTable, ...] = Field(
         default=(),
         description="List of further /metrics pages: url, interval_s, timeout_s, jitter_ratio, bearer or username and password, ca_file, "

@@ -23,8 +23,9 @@ PRESET_NAMES = {
 DEFAULT_RANGE, ABSOLUTE = "1h", "custom"
 PREVIOUS, DAY, WEEK, CHOSEN = COMPARISONS = ("vs period before", "vs day before", "vs week before", "vs chosen time")
 _OFFSETS_MS = {DAY: 86_400_000, WEEK: 604_800_000}
-_KEYS = ("range", "from", "to", "namespace", "tenant", "model", "source", "compare", "compare_from")
+_KEYS = ("range", "from", "to", "namespace", "tenant", "model", "source", "compare", "compare_from", "since")
 _CHOICES_TTL_S = 15
+_MOST_OPTIONS = 1_000  # a browser would be long over more
 _WIDTH = 132  # five beside the range fill a laptop's line
 _UNNAMED_OPTION = words.UNNAMED
 
@@ -39,6 +40,7 @@ class Selection:
     end_ms: int = 0
     compare: str = PREVIOUS
     compare_ms: int = 0
+    since_ms: int | None = None  # picked on a chart: what came after it is compared with what came before
 
     @property
     def moving(self) -> bool:
@@ -133,7 +135,46 @@ def bar(*, tier: bool = False, compare: bool = False, scoped: bool = True) -> Se
         )
         against, against_ms = _comparison(around) if compare else (PREVIOUS, 0)
     _note_removed(around)
-    return Selection(chosen, scope, start_ms, end_ms, against, against_ms)
+    return Selection(chosen, scope, start_ms, end_ms, against, against_ms, held_since())
+
+
+def pick_time(start_ms: int, end_ms: int | None) -> None:
+    """Take over what was picked on a time chart: a region becomes the time range, a point the time since when to compare.
+
+    For a chart's callback; the page is then drawn anew, the bar with it.
+    """
+    if end_ms is None:
+        st.query_params["since"] = minute(start_ms)
+    else:
+        window = Window.of(start_ms, end_ms)
+        forget_since()
+        st.session_state["range"] = ABSOLUTE
+        st.session_state["from"], st.session_state["to"] = (
+            datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None) for ms in (window.start_ms, window.end_ms)
+        )
+    st.session_state[PICKED] = True
+
+
+PICKED = "time_picked"  # set by pick_time, taken by the chart's panel
+
+
+def minute(at_ms: int) -> str:
+    """Return a minute as the URL has it: `2026-04-14T14:05`, UTC."""
+    return words.instant(at_ms)[:16].replace(" ", "T")
+
+
+def held_since() -> int | None:
+    """Return the time of the URL since when to compare; None when there is none, or none that can be read."""
+    try:
+        held = datetime.fromisoformat(st.query_params.get("since", "")).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return int(held.timestamp() * 1000)
+
+
+def forget_since() -> None:
+    """Compare with the chosen period again: for a button's on_click."""
+    st.query_params.pop("since", None)
 
 
 def _comparison(shown: Window) -> tuple[str, int]:
@@ -169,7 +210,7 @@ def _absolute(now_ms: int) -> tuple[int, int]:
 
 def _pick(key: str, everything: str, found: tuple[str, ...]) -> str | None:
     """Draw one selectbox; None = all. What is picked stays an option when the window has none of it."""
-    options = [value or _UNNAMED_OPTION for value in found]
+    options = [value or _UNNAMED_OPTION for value in found[:_MOST_OPTIONS]]
     for held in (st.session_state.get(key), st.query_params.get(key)):
         if held and held not in options:
             options.append(held)
@@ -182,5 +223,6 @@ def _pick(key: str, everything: str, found: tuple[str, ...]) -> str | None:
         bind="query-params",
         label_visibility="collapsed",
         width=_WIDTH,
+        accept_new_options=len(found) > _MOST_OPTIONS,  # the others can be typed
     )
     return "" if value == _UNNAMED_OPTION else value

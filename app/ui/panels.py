@@ -1,20 +1,70 @@
-"""A chart with its title and its table twin."""
+"""A chart with its title, its table twin, its files, and what is selected on it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
 
 import streamlit as st
 
 from app.charts import theme
 from app.charts.theme import Chart
-from app.ui import tables
+from app.ui import filters, tables
 from app.ui.text import literal
 
+Chosen = Callable[[int, int | None], None]  # start_ms and end_ms of a region; None = a point
 
-def chart(made: Chart, *, rows: Sequence[Mapping[str, Any]], key: str, columns: Mapping[str, Any] | None = None) -> None:
-    """Draw title, figure and table twin."""
-    st.markdown(f"**{literal(made.title)}**")
-    st.plotly_chart(made.figure, key=key, config=theme.CONFIG, alt=made.alt)
-    tables.twin(rows, of=made.title, columns=columns)
+
+def chart(
+    made: Chart,
+    *,
+    rows: Sequence[Mapping[str, Any]],
+    key: str,
+    columns: Mapping[str, Any] | None = None,
+    help: str | None = None,  # noqa: A002 - Streamlit's own word
+    on_time: Chosen | None = None,
+) -> None:
+    """Draw title, figure and table twin. help: defines the number. on_time: called with the time of a point or region picked."""
+    st.markdown(f"**{literal(made.title)}**", help=literal(help) if help else None)
+    if on_time is None:
+        st.plotly_chart(made.figure, key=key, config=theme.CONFIG, alt=made.alt)
+    else:
+        _selectable(made, key=key, on_time=on_time)
+    tables.twin(rows, of=made.title, columns=columns, key=key)
+
+
+def _selectable(made: Chart, *, key: str, on_time: Chosen) -> None:
+    # A selection outlives its figure; with a new key after each one it is asked for once.
+    turn = int(st.session_state.get(f"{key}_turn", 0))
+    drawn = f"{key}_{turn}"
+
+    def pick() -> None:
+        picked = times(cast(Mapping[str, Any], st.session_state.get(drawn) or {}).get("selection") or {})
+        if picked:
+            st.session_state[f"{key}_turn"] = turn + 1
+            on_time(*picked)
+
+    made.figure.update_layout(dragmode="select", selectdirection="h", clickmode="event+select")
+    st.plotly_chart(made.figure, key=drawn, config=theme.CONFIG, alt=made.alt, on_select=pick, selection_mode=("points", "box"))
+    if st.session_state.pop(filters.PICKED, False):
+        st.rerun()  # the bar is drawn outside the refreshing fragment
+
+
+def times(selection: Mapping[str, Any]) -> tuple[int, int | None] | None:
+    """Return the start and end (ms, UTC) of the region that a selection holds, or its point and None; None when it is empty."""
+    boxes = selection.get("box") or []
+    points = selection.get("points") or []
+    if boxes:
+        found = sorted(ms for ms in (_ms(value) for value in boxes[0].get("x") or []) if ms is not None)
+        return (found[0], found[-1]) if len(found) > 1 and found[0] < found[-1] else None
+    start = _ms(points[0].get("x")) if points else None
+    return None if start is None else (start, None)
+
+
+def _ms(value: object) -> int | None:
+    """Return a figure's time, UTC without a zone, in milliseconds."""
+    try:
+        return int(datetime.fromisoformat(str(value)).replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        return None

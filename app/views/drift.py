@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from app.analysis.drift import Divergence, compare
+import numpy as np
+from sqlalchemy import Connection
+
+from app.analysis import adwin, drift
+from app.analysis.clusters import Finding, Served, clusters, findings, parse, top
+from app.analysis.drift import Change
 from app.analysis.entropy import Entropy, entropy, rarefied
-from app.views import words
-from app.views.dial import Dial
+from app.analysis.hit_rate import HITS
+from app.views import causes, why, words
 from app.views.parts import Failure, attempt
 from storage.reads import drift as reads
-from storage.reads.drift import PromptSample
+from storage.reads import hit_rate
+from storage.reads.drift import Asked, Mix, PromptSample
 from storage.reads.window import Scope, Window
 from storage.store import Store
 
@@ -20,160 +25,328 @@ TELEMETRY = "Telemetry database"
 SOURCES = (TELEMETRY,)
 MOST = 25
 FEW = 100  # lookups in a window below which its mix is not worth comparing
-MIN_BITS = 0.02  # a divergence below this is no reason to act, however certain
+FALSE_SHARE = 0.05  # of the panels that are called changed, at most so many wrongly
+_DAY_MS, _WEEK_MS = 86_400_000, 604_800_000
+_HASHED = 0.8  # share of lookups with a SimHash from which clusters stand for the mix
+# The least effect worth acting on, by panel, each in its own unit.
+LEAST = {"mix": 0.02, "vectors": 0.005, "entropy": 0.3, "similarity": 0.1, "length": 0.1, "hit_rate": causes.MIN_CHANGE}
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One window's mix. rarefied_bits: its entropy at the n of the smaller window, so that the two may be compared."""
+    """One window's mix, from every stride-th lookup. counts: by prompt. clusters: None where SimHashes are not recorded.
+
+    rarefied_bits, rarefied_cluster_bits: entropy at the n of the smaller window, so that the two may be compared.
+    """
 
     window: Window
     counts: Mapping[str, int]
     entropy: Entropy | None
+    clusters: Entropy | None
     rarefied_bits: float | None
+    rarefied_cluster_bits: float | None
     similarities: Sequence[float]
+    stride: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One thing that may have changed. change: None = too little to tell. p_value: adjusted for the number of panels.
+
+    seasonal: against the same time a day or a week before, where that is on record and the first comparison raised an alarm.
+    """
+
+    key: str
+    change: Change | None
+    p_value: float | None
+    seasonal: Change | None = None
+    psi: Change | None = None
+
+    @property
+    def large(self) -> bool:
+        """True when the effect is worth acting on: that of a mix above what chance gives, others as they are."""
+        if self.change is None:
+            return False
+        beyond = self.change.null if self.key in {"mix", "vectors"} else 0.0
+        return self.change.effect - beyond >= LEAST[self.key]
+
+    @property
+    def certain(self) -> bool:
+        """True when chance is ruled out over the whole window and in both halves of it."""
+        return self.change is not None and self.p_value is not None and self.p_value <= FALSE_SHARE and self.change.halves
+
+    @property
+    def rhythm(self) -> bool:
+        """True when the same time a day or a week before was alike: the change is the clock's."""
+        return self.seasonal is not None and self.seasonal.p_value > FALSE_SHARE
+
+    @property
+    def alarm(self) -> bool:
+        return self.certain and self.large and not self.rhythm
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A cluster of like prompts (or one prompt) that is new or gone. samples: its most frequent prompts."""
+
+    lookups: int
+    prompts: int
+    samples: tuple[PromptSample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A finding with its sample prompts."""
+
+    finding: Finding
+    samples: tuple[PromptSample, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
+    """clustered: the mix is of clusters of like prompts, by SimHash; else of exact prompts."""
+
     sentence: str
     bad: bool
     now: Side | None
     before: Side | None
-    divergence: Divergence | None
-    new: tuple[tuple[PromptSample, int], ...]
-    vanished: tuple[tuple[PromptSample, int], ...]
-    new_share: tuple[int, int]
-    prompts_recorded: bool
-    failures: tuple[Failure, ...]
+    before_name: str = ""
+    panels: tuple[Panel, ...] = ()
+    season: Window | None = None
+    new: tuple[Kind, ...] = ()
+    vanished: tuple[Kind, ...] = ()
+    new_share: tuple[int, int] = (0, 0)
+    findings: tuple[Found, ...] = ()
+    clustered: bool = False
+    prompts_recorded: bool = True
+    failures: tuple[Failure, ...] = ()
 
 
-def load(telemetry: Callable[[], Store], *, window: Window, scope: Scope, window_name: str) -> Drift:
-    """Compare the window with the one of equal length before it."""
+def load(
+    telemetry: Callable[[], Store],
+    *,
+    window: Window,
+    scope: Scope,
+    window_name: str,
+    before: Window | None = None,
+    before_name: str = "the period before",
+) -> Drift:
+    """Compare the window with another one of its length; None = the one before it."""
+    compared = before or window.previous
 
     def read() -> Drift:
         with telemetry().read() as conn:
-            counts, earlier = (reads.prompt_counts(conn, one, scope) for one in (window, window.previous))
-            likeness, before_likeness = (reads.similarities(conn, one, scope) for one in (window, window.previous))
-            fresh = _top({key: n for key, n in counts.items() if key not in earlier})
-            gone = _top({key: n for key, n in earlier.items() if key not in counts})
-            texts = reads.samples(conn, window, scope, fresh)
-            texts |= reads.samples(conn, window.previous, scope, gone)
-        equal = min(sum(counts.values()), sum(earlier.values()))
-        now = _side(window, counts, equal, likeness)
-        before = _side(window.previous, earlier, equal, before_likeness)
-        divergence = compare(earlier, counts)
-        sentence, bad = _sentence(now, before, divergence, window_name)
-        samples = [texts[key] for key in (*fresh, *gone) if key in texts]
-        return Drift(
-            sentence=sentence,
-            bad=bad,
-            now=now,
-            before=before,
-            divergence=divergence,
-            new=tuple((texts[key], n) for key, n in fresh.items() if key in texts) if earlier else (),
-            vanished=tuple((texts[key], n) for key, n in gone.items() if key in texts),
-            new_share=(sum(n for key, n in counts.items() if key not in earlier), sum(counts.values())),
-            prompts_recorded=not samples or any(sample.prompt is not None for sample in samples),
-            failures=(),
-        )
+            return _read(conn, window, compared, scope, window_name=window_name, before_name=before_name)
 
     part = attempt(TELEMETRY, read, hides="the mix of prompts and its change")
     if part.value is not None:
         return part.value
     failures = (part.failure,) if part.failure else ()
-    return Drift("No telemetry can be read: there is no mix to show", True, None, None, None, (), (), (0, 0), True, failures)
+    return Drift("No telemetry can be read: there is no mix to show", True, None, None, failures=failures)
 
 
-def _top(counts: Mapping[str, int]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST])
+def _read(conn: Connection, window: Window, compared: Window, scope: Scope, *, window_name: str, before_name: str) -> Drift:
+    mine, earlier = (reads.mix(conn, one, scope) for one in (window, compared))
+    group, clustered = _grouping(mine, earlier)
+    equal = min(len(mine.rows), len(earlier.rows))
+    now, before = (_side(one, found, group, equal) for one, found in ((window, mine), (compared, earlier)))
+    panels: tuple[Panel, ...] = ()
+    season = None
+    if equal >= FEW:
+        step = why.step_of(window)
+        cut = why.cut_of(hit_rate.series(conn, window, scope, step_ms=step), window, step)
+        panels = _panels(mine, earlier, group, None if cut is None else abs(cut[1].now_ratio - cut[1].before_ratio))
+        if compared == window.previous and any(panel.certain and panel.large for panel in panels):
+            panels, season = _seasonal(conn, window, scope, panels, mine=mine, group=group)
+    fresh, gone = _kinds(mine, earlier, group), _kinds(earlier, mine, group)
+    found = findings([Served(row.prompt_hash, group[row.prompt_hash], row.entry_id, row.outcome in HITS) for row in mine.rows])
+    if not clustered:
+        found = [one for one in found if one.kind == "collapse"]
+    texts = reads.samples(conn, compared, scope, [name for _, _, names in gone for name in names])
+    texts |= reads.samples(conn, window, scope, [*(n for _, _, names in fresh for n in names), *(n for one in found for n in one.samples)])
+    known = {row.prompt_hash for row in earlier.rows}
+    shown = tuple(Found(one, _texts(texts, one.samples)) for one in found)
+    sentence, bad = _sentence(now, before, panels, shown, window_name=window_name, before_name=before_name, season=season)
+    return Drift(
+        sentence=sentence,
+        bad=bad,
+        now=now,
+        before=before,
+        before_name=before_name,
+        panels=panels,
+        season=season,
+        new=tuple(Kind(n, prompts, _texts(texts, names)) for n, prompts, names in fresh) if earlier.rows else (),
+        vanished=tuple(Kind(n, prompts, _texts(texts, names)) for n, prompts, names in gone),
+        new_share=(sum(row.prompt_hash not in known for row in mine.rows), len(mine.rows)),
+        findings=shown,
+        clustered=clustered,
+        prompts_recorded=not texts or any(sample.prompt is not None for sample in texts.values()),
+    )
 
 
-def _side(window: Window, counts: Mapping[str, int], equal: int, similarities: Sequence[float]) -> Side:
-    values = list(counts.values())
-    return Side(window, counts, entropy(values), rarefied(values, equal) if equal else None, similarities)
+def _texts(texts: Mapping[str, PromptSample], names: Sequence[str]) -> tuple[PromptSample, ...]:
+    return tuple(texts[name] for name in names if name in texts)
 
 
-def _sentence(now: Side, before: Side, divergence: Divergence | None, window_name: str) -> tuple[str, bool]:
-    if now.entropy is None:
-        return f"No prompts in {window_name}: there is no mix to show", False
-    kinds = words.many(now.entropy.kinds, "different prompt", "different prompts")
-    head = f"{kinds} in {words.many(now.entropy.n, 'lookup', 'lookups')} in {window_name}"
-    if before.entropy is None or divergence is None:
-        return f"{head}; nothing before it to compare with", False
-    if min(now.entropy.n, before.entropy.n) < FEW:
-        return f"{head}; too few to compare (n = {words.count(before.entropy.n)} before it, {FEW} needed in each)", False
-    change = f"JS divergence {divergence.bits:.3f} bits, chance alone gives up to {divergence.null_bits:.3f}"
-    if not divergence.changed:
-        return f"{head}; the mix is as before ({change})", False
-    if divergence.bits - divergence.null_bits < MIN_BITS:
-        return f"{head}; the mix changed, but by little ({change})", False
-    return f"{head}; the mix changed ({change})", True
+def _grouping(*mixes: Mix) -> tuple[dict[str, str], bool]:
+    """Return prompt -> cluster over all windows at once, and whether SimHashes say so; else each prompt is its own."""
+    rows = [row for mix in mixes for row in mix.rows]
+    hashed = [row for row in rows if len(row.prompt_simhash) == 16]
+    own = {row.prompt_hash: row.prompt_hash for row in rows}
+    if not rows or len(hashed) < _HASHED * len(rows):
+        return own, False
+    weights: dict[str, int] = {}
+    for row in hashed:
+        weights[row.prompt_simhash] = weights.get(row.prompt_simhash, 0) + 1
+    names = sorted(weights)
+    try:
+        leaders = clusters(parse(names), [weights[name] for name in names])
+    except ValueError:
+        return own, False
+    of = {name: names[leader] for name, leader in zip(names, leaders, strict=True)}
+    return own | {row.prompt_hash: of[row.prompt_simhash] for row in hashed}, True
 
 
-def dials(view: Drift) -> list[Dial]:
-    """Return entropy now and before, the divergence, and the share of prompts never seen before."""
-    if view.now is None or view.now.entropy is None:
-        return []
-    mix, before = view.now.entropy, view.before.entropy if view.before else None
-    found = [
-        Dial(
-            "Entropy",
-            f"{mix.bits:.2f} bits",
-            f"of at most {_most_bits(mix)}; n = {words.count(mix.n)}",
-            _entropy_change(view),
-            help="Of the prompts' mix, with Miller and Madow's bias term. The change is between samples of equal n.",
-        ),
-        Dial("Effective prompts", f"{mix.effective:,.0f}", f"as varied as so many equal ones; {words.count(mix.kinds)} seen"),
-    ]
-    if before and view.divergence:
-        judged = min(mix.n, before.n) >= FEW
-        verdict = ("changed" if view.divergence.changed else "within chance") if judged else "too few to judge"
-        found.append(
-            Dial(
-                "Change of the mix",
-                f"{view.divergence.bits:.3f} bits",
-                f"{verdict}: chance alone gives up to {view.divergence.null_bits:.3f}, p = {view.divergence.p_value:.3f}",
-                help="Jensen-Shannon divergence, 0 to 1, against the window before; the null is by permutation of independent lookups.",
-            )
-        )
-        new, total = view.new_share
-        found.append(
-            Dial(
-                "New prompts",
-                words.ratio(new / total) if total else words.NO_DATA,
-                f"{words.count(new)} of {words.count(total)} lookups",
-            )
-        )
+def _side(window: Window, mix: Mix, group: Mapping[str, str], equal: int) -> Side:
+    counts = _counted(row.prompt_hash for row in mix.rows)
+    grouped = _counted(group[row.prompt_hash] for row in mix.rows)
+    one, many = list(counts.values()), list(grouped.values())
+    clustered = any(group[name] != name for name in counts)
+    return Side(
+        window,
+        counts,
+        entropy(one),
+        entropy(many) if clustered else None,
+        rarefied(one, equal) if equal else None,
+        rarefied(many, equal) if equal and clustered else None,
+        [row.similarity for row in mix.rows if row.similarity is not None],
+        mix.stride,
+    )
+
+
+def _counted(names: Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name in names:
+        found[name] = found.get(name, 0) + 1
     return found
 
 
-def _most_bits(mix: Entropy) -> str:
-    return f"{mix.plug_in_bits / mix.normalised_ratio:.2f}" if mix.normalised_ratio else "0.00"
+def _changes(mine: Mix, earlier: Mix, group: Mapping[str, str], keys: Sequence[str]) -> dict[str, Change | None]:
+    """Return the change of each panel asked for. `psi` is the mix's other measure."""
+
+    def codes(name: Callable[[Asked], str]) -> tuple[drift.Ints, drift.Ints]:
+        known: dict[str, int] = {}
+        sides = [np.array([known.setdefault(name(row), len(known)) for row in mix.rows], dtype=np.int64) for mix in (earlier, mine)]
+        return sides[0], sides[1]
+
+    def kinds(statistic: drift.Statistic) -> Change | None:
+        before, now = codes(lambda row: group[row.prompt_hash])
+        return drift.of_kinds(before, now, statistic)
+
+    def prompts() -> Change | None:
+        before, now = codes(lambda row: row.prompt_hash)
+        return drift.of_kinds(before, now, drift.entropy_rows)
+
+    def numbers(of: Callable[[Asked], float | None]) -> list[drift.Floats]:
+        return [np.array([value for row in mix.rows if (value := of(row)) is not None], dtype=np.float64) for mix in (earlier, mine)]
+
+    def compared(sides: list[drift.Floats]) -> Change | None:
+        return drift.of_numbers(sides[0], sides[1]) if min(map(len, sides)) >= FEW else None
+
+    def vectors() -> Change | None:
+        sides = [parse([row.prompt_simhash for row in mix.rows if len(row.prompt_simhash) == 16]) for mix in (earlier, mine)]
+        return drift.of_hashes(sides[0].astype(np.uint64), sides[1].astype(np.uint64)) if min(map(len, sides)) >= FEW else None
+
+    asked: dict[str, Callable[[], Change | None]] = {
+        "mix": lambda: kinds(drift.js_rows),
+        "psi": lambda: kinds(drift.psi_rows),
+        "vectors": vectors,
+        "entropy": prompts,
+        "similarity": lambda: compared(numbers(lambda row: row.similarity)),
+        "length": lambda: compared(numbers(lambda row: row.tokens)),
+    }
+    return {key: asked[key]() for key in keys}
 
 
-def _entropy_change(view: Drift) -> str:
-    now, before = view.now, view.before
-    if now is None or before is None or now.rarefied_bits is None or before.rarefied_bits is None:
-        return ""
-    return f"{now.rarefied_bits - before.rarefied_bits:+.2f} bits at equal n".replace("-", "−")
+def _panels(mine: Mix, earlier: Mix, group: Mapping[str, str], cut: float | None) -> tuple[Panel, ...]:
+    keys = ("mix", "vectors", "entropy", "similarity", "length")
+    found = _changes(mine, earlier, group, [*keys, "psi"])
+    n = min(len(mine.rows), len(earlier.rows))
+    # Adaptive windowing gives no p-value: a cut is as unlikely as its delta says.
+    rate = Change(cut or 0.0, 0.0, adwin.DELTA if cut is not None else 1.0, n, cut is not None)
+    judged: list[tuple[str, Change]] = [(key, change) for key in keys if (change := found[key]) is not None] + [("hit_rate", rate)]
+    adjusted = dict(zip([key for key, _ in judged], drift.adjusted([change.p_value for _, change in judged]), strict=True))
+    every = {**dict(judged), **{key: found[key] for key in keys}}
+    return tuple(Panel(key, every[key], adjusted.get(key), psi=found["psi"] if key == "mix" else None) for key in (*keys, "hit_rate"))
 
 
-def lists(view: Drift) -> list[tuple[str, tuple[tuple[PromptSample, int], ...]]]:
-    """Return the titled lists of prompts; none while there is nothing before to compare with."""
-    if view.before is None or view.before.entropy is None:
-        return []
-    found = (("New since before", view.new), ("Vanished since before", view.vanished))
-    return [(f"{title}, the {len(rows)} most frequent" if len(rows) == MOST else title, rows) for title, rows in found]
+def _seasonal(
+    conn: Connection, window: Window, scope: Scope, panels: Sequence[Panel], *, mine: Mix, group: Mapping[str, str]
+) -> tuple[tuple[Panel, ...], Window | None]:
+    """Return the panels, those in alarm compared with the same time a day (a wide window: a week) before, where it is recorded."""
+    season = window.shifted(_DAY_MS if window.length_ms <= _DAY_MS else _WEEK_MS)
+    other = reads.mix(conn, season, scope)
+    if min(len(other.rows), len(mine.rows)) < FEW:
+        return tuple(panels), None
+    # One grouping for all three windows: a cluster's name must mean the same in each.
+    joint, _ = _grouping(mine, other)
+    keys = [panel.key for panel in panels if panel.certain and panel.large and panel.key != "hit_rate"]
+    found = _changes(mine, other, {**group, **joint}, keys)
+    return tuple(Panel(one.key, one.change, one.p_value, found.get(one.key), one.psi) for one in panels), season
 
 
-def prompt_rows(found: Sequence[tuple[PromptSample, int]]) -> list[dict[str, Any]]:
-    return [
-        {
-            "prompt": words.one_line(sample.prompt, 160) if sample.prompt else words.UNNAMED,
-            "lookups": n,
-            "namespace": words.name(sample.namespace),
-            "tenant": words.name(sample.tenant),
-        }
-        for sample, n in found
-    ]
+def _kinds(mine: Mix, other: Mix, group: Mapping[str, str]) -> list[tuple[int, int, list[str]]]:
+    """Return lookups, different prompts and the three most frequent of each kind that the other window has not, largest first."""
+    known = {group[row.prompt_hash] for row in other.rows}
+    found: dict[str, dict[str, int]] = {}
+    for row in mine.rows:
+        kind = group[row.prompt_hash]
+        if kind not in known:
+            counts = found.setdefault(kind, {})
+            counts[row.prompt_hash] = counts.get(row.prompt_hash, 0) + 1
+    ranked = sorted(found.values(), key=lambda counts: (-sum(counts.values()), min(counts)))[:MOST]
+    return [(sum(counts.values()), len(counts), top(counts, 3)) for counts in ranked]
+
+
+NAMES = {
+    "mix": "mix of prompts",
+    "vectors": "prompts as vectors",
+    "entropy": "entropy",
+    "similarity": "similarity of candidates",
+    "length": "length of prompts",
+    "hit_rate": "hit rate",
+}
+
+
+def _sentence(
+    now: Side,
+    before: Side,
+    panels: Sequence[Panel],
+    found: Sequence[Found],
+    *,
+    window_name: str,
+    before_name: str,
+    season: Window | None,
+) -> tuple[str, bool]:
+    if now.entropy is None:
+        return f"No prompts in {window_name}: there is no mix to show", False
+    kinds = words.many(now.entropy.kinds, "different prompt", "different prompts")
+    read = f" (every {now.stride}th read)" if now.stride > 1 else ""
+    head = f"{kinds} in {words.many(now.entropy.n, 'lookup', 'lookups')}{read} in {window_name}"
+    alarms = [NAMES[panel.key] for panel in panels if panel.alarm]
+    usual = [NAMES[panel.key] for panel in panels if panel.certain and panel.large and panel.rhythm]
+    collapsed = [one.finding for one in found if one.finding.kind == "collapse"]
+    told = f"; one entry answers {words.count(collapsed[0].prompts)} different prompts" if collapsed else ""
+    if before.entropy is None:
+        return f"{head}; nothing in {before_name} to compare with{told}", bool(told)
+    if min(now.entropy.n, before.entropy.n) < FEW:
+        few = f"too few to compare (n = {words.count(before.entropy.n)} in {before_name}, {FEW} needed in each)"
+        return f"{head}; {few}{told}", bool(told)
+    if alarms:
+        return f"{head}; drift against {before_name}: {words.listed(alarms)} changed{told}", True
+    if usual:
+        return (
+            f"{head}; {words.listed(usual)} changed as at the same time on {words.instant(season.start_ms)[:10] if season else ''}{told}",
+            False,
+        )
+    return f"{head}; no drift against {before_name}{told}", bool(told)

@@ -6,14 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.analysis.hit_rate import HITS, OUTCOMES, Counts, count
-from app.analysis.intervals import wilson
-from app.views import rates, words
+from app.analysis.intervals import difference, wilson
+from app.views import marks, rates, words
 from app.views.decision import reason_in_words
 from app.views.dial import Dial
 from app.views.parts import Failure, attempt
-from storage.reads import acts, hit_rate, window
+from app.views.worth import NOTHING, Worth
+from app.views.worth import interval as cluster_interval
+from app.views.worth import load as load_worth
+from storage.reads import hit_rate, window
 from storage.reads.acts import Mark
-from storage.reads.hit_rate import Cell
+from storage.reads.hit_rate import CachedTokens, Cell, Place
 from storage.reads.window import Extent, Scope, Window
 from storage.store import Store
 
@@ -42,6 +45,7 @@ class OtherKind:
     cache_kind: str
     counts: Counts
     what: str
+    tokens: CachedTokens | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +53,12 @@ class Loaded:
     counts: Counts
     buckets: tuple[rates.Bucket, ...]
     funnel: tuple[rates.Funnel, ...]
-    cells: tuple[Cell, ...]
+    places: tuple[Place, ...]
     reasons: tuple[Reason, ...]
     others: tuple[OtherKind, ...]
     extent: Extent
+    worth: Worth = NOTHING
+    before: Counts = Counts()  # noqa: RUF009 - frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +73,40 @@ class HitRate:
 
 
 def load(
-    telemetry: Callable[[], Store], ops: Callable[[], Store], *, window: Window, scope: Scope, window_name: str, now_ms: int
+    telemetry: Callable[[], Store],
+    ops: Callable[[], Store],
+    *,
+    window: Window,
+    scope: Scope,
+    window_name: str,
+    now_ms: int,
+    before: Window | None = None,
+    usd_per_hour: float | None = None,
 ) -> HitRate:
-    """Return the page. Only traffic is counted; warm-ups and probes are not."""
-    read = attempt(TELEMETRY, lambda: _read(telemetry(), window, scope, now_ms), hides="every number of this page")
-    marks = attempt(ACTS, lambda: _marks(ops(), window, scope), hides="operators' acts on the charts")
+    """Return the page. Only traffic is counted; warm-ups and probes are not.
+
+    before: compared with; None = the period before. usd_per_hour: what running the cache costs, None = not known.
+    """
+
+    def read_all() -> Loaded:
+        return _read(telemetry(), window, before or window.previous, scope, now_ms=now_ms, usd_per_hour=usd_per_hour)
+
+    read = attempt(TELEMETRY, read_all, hides="every number of this page")
+    marked, unmarked = marks.load(telemetry, ops, window, scope)
     sentence, bad = _sentence(read.value, window_name)
     if read.failure and read.failure.missing:
         sentence, bad = "No telemetry has been stored yet", False
-    failures = tuple(part.failure for part in (read, marks) if part.failure)
-    return HitRate(window, now_ms, sentence, bad, read.value, tuple(marks.value or ()), failures)
+    failures = tuple(failure for failure in (read.failure, unmarked) if failure)
+    return HitRate(window, now_ms, sentence, bad, read.value, marked, failures)
 
 
-def _read(store: Store, shown: Window, scope: Scope, now_ms: int) -> Loaded:
+def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms: int, usd_per_hour: float | None) -> Loaded:
     with store.read() as conn:
-        cells = hit_rate.cells(conn, shown, scope)
+        cells = hit_rate.cells(conn, shown, scope, by=rates.BY)
+        places = hit_rate.places(conn, shown, scope, limit=_MOST_ROWS)
+        earlier = hit_rate.totals(conn, compared, scope)
+        tokens = {found.cache_kind: found for found in hit_rate.cached_tokens(conn, shown, scope)}
+        worth = load_worth(conn, shown, scope, cells, usd_per_hour=usd_per_hour)
         series = hit_rate.series(conn, shown, scope)
         extent = window.extent(conn)
     kinds = {cell.cache_kind for cell in cells} - {rates.RESPONSE}
@@ -89,16 +114,15 @@ def _read(store: Store, shown: Window, scope: Scope, now_ms: int) -> Loaded:
         counts=rates.totals(cells),
         buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms),
         funnel=rates.funnel(cells),
-        cells=tuple(cell for cell in cells if cell.cache_kind == rates.RESPONSE),
+        places=tuple(places),
         reasons=_reasons(cells),
-        others=tuple(OtherKind(kind, rates.totals(cells, cache_kind=kind), OTHER_KINDS.get(kind, "")) for kind in sorted(kinds)),
+        others=tuple(
+            OtherKind(kind, rates.totals(cells, cache_kind=kind), OTHER_KINDS.get(kind, ""), tokens.get(kind)) for kind in sorted(kinds)
+        ),
         extent=extent,
+        worth=worth,
+        before=count((row.outcome, row.lookups) for row in earlier if row.cache_kind == rates.RESPONSE),
     )
-
-
-def _marks(store: Store, shown: Window, scope: Scope) -> list[Mark]:
-    with store.read() as conn:
-        return acts.marks(conn, shown, namespace=scope.namespace)
 
 
 def _reasons(cells: Sequence[Cell]) -> tuple[Reason, ...]:
@@ -137,19 +161,37 @@ def _miss(reason: str) -> str:
     return reason_in_words(reason) if reason else "nothing stored that matches"
 
 
+_RATE_HELP = (
+    "Hits / (hits + coalesced + misses), traffic of the response cache only. The first interval draws whole clusters: the lookups of one "
+    "tenant in one step of the chart, which come together. The second takes every lookup as independent, and is too narrow. The change "
+    "is against the period chosen in the bar."
+)
+_KIND_HELP = "Share of the same denominator as the hit rate: hits + coalesced + misses."
+_HOLDOUT_HELP = "The hit rate had nothing been held out: held-out lookups would have been hits, and were sent upstream to learn the truth."
+
+
 def coverage_dials(loaded: Loaded) -> list[Dial]:
     """Return the hit rate, and beside it what is not in its denominator."""
-    counts = loaded.counts
+    counts, requests = loaded.counts, loaded.worth.requests
     rows = []
-    for label, outcomes in (
-        ("Hit rate", HITS),
-        ("Exact", ("exact_hit",)),
-        ("Semantic", ("semantic_hit",)),
-        ("Coalesced", ("coalesced",)),
-    ):
+    kinds: list[tuple[str, tuple[str, ...]]] = [("Hit rate", HITS), ("Exact", ("exact_hit",)), ("Semantic", ("semantic_hit",))]
+    kinds += [
+        (words.OUTCOME_NAMES[one].removesuffix(" hit").capitalize(), (one,)) for one in ("partial_hit", "stale_hit") if counts.of(one)
+    ]
+    for label, outcomes in (*kinds, ("Coalesced", ("coalesced",))):
         share = counts.share(*outcomes)
         detail = f"{words.count(share.k)} of {words.count(share.n)}, 95 %: {words.interval(share)}" if share else "no eligible lookups"
-        rows.append(Dial(label, words.percent(share), detail))
+        change = difference(share, loaded.before.share(*outcomes))
+        told = "" if change is None else f"{words.points(change)}{'' if change.clear else ', within noise'}"
+        good = None if change is None or not change.clear or label == "Coalesced" else change.ratio > 0
+        if label == "Hit rate" and share:
+            detail = f"{words.count(share.k)} of {words.count(share.n)}; 95 % by request: {cluster_interval(requests)}; "
+            detail += f"as if independent: {words.interval(share)}"
+        rows.append(Dial(label, words.percent(share), detail, told, good, _RATE_HELP if label == "Hit rate" else _KIND_HELP))
+    held = loaded.worth.without_holdout
+    if held:
+        detail = f"{words.count(held.k)} of {words.count(held.n)}, 95 %: {words.interval(held)}"
+        rows.append(Dial("Without holdout", words.percent(held), detail, help=_HOLDOUT_HELP))
     covered = counts.coverage
     rows.append(
         Dial(
@@ -164,29 +206,28 @@ def coverage_dials(loaded: Loaded) -> list[Dial]:
 
 
 def segment_rows(loaded: Loaded) -> list[dict[str, object]]:
-    """Return namespace × tenant × model with n and interval, the largest first. None where nothing was eligible."""
-    groups: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
-    for cell in loaded.cells:
-        groups.setdefault((cell.namespace, cell.tenant, cell.model), []).append((cell.outcome, cell.lookups))
+    """Return the 500 busiest of namespace × tenant × model, with n and interval. None where nothing was eligible."""
     rows: list[dict[str, object]] = []
-    for (namespace, tenant, model), pairs in groups.items():
-        counts = count(pairs)
+    for place in loaded.places:
+        counts = Counts(place.by_outcome)
         share = counts.hit_rate
         rows.append(
             {
-                "namespace": words.name(namespace),
-                "tenant": words.name(tenant),
-                "model": words.name(model),
+                "namespace": words.name(place.namespace),
+                "tenant": words.name(place.tenant),
+                "model": words.name(place.model),
                 "hit rate": None if share is None else share.ratio * 100,
                 "95 %": words.interval(share),
                 "exact": _of(counts, "exact_hit"),
                 "semantic": _of(counts, "semantic_hit"),
+                "partial": _of(counts, "partial_hit") if counts.of("partial_hit") else None,
+                "stale": _of(counts, "stale_hit") if counts.of("stale_hit") else None,
                 "n": counts.eligible,
                 "bypass": counts.of("bypass"),
                 "error": counts.of("error"),
             }
         )
-    return sorted(rows, key=lambda row: -int(str(row["n"])))[:_MOST_ROWS]
+    return sorted(rows, key=lambda row: -int(str(row["n"])))
 
 
 def _of(counts: Counts, outcome: str) -> float | None:
@@ -206,6 +247,8 @@ def funnel_rows(loaded: Loaded) -> list[dict[str, object]]:
             "lookups": step.share.k,
             "of": step.share.n,
             "95 %": words.interval(step.share),
+            "of those that came": None if step.asked is None else step.asked.ratio * 100,
+            "came": None if step.asked is None else step.asked.n,
         }
         for step in loaded.funnel
     ]
@@ -227,12 +270,22 @@ def reason_rows(loaded: Loaded) -> list[dict[str, object]]:
     return rows
 
 
+def _tokens(found: CachedTokens | None) -> str:
+    """Return `62.0 % of 1,200 (n = 5 of 7)`: sums divided, never ratios averaged; calls that did not report both are not in it."""
+    if found is None or not found.input:
+        return words.NO_DATA
+    return (
+        f"{words.ratio(found.cached / found.input)} of {words.count(found.input)} (n = {words.count(found.n)} of {words.count(found.of)})"
+    )
+
+
 def other_rows(loaded: Loaded) -> list[Mapping[str, object]]:
     return [
         {
             "kind": other.cache_kind.replace("_", " "),
             "lookups": other.counts.total,
             "with a cached part": words.percent(wilson(other.counts.hits, other.counts.eligible)),
+            "input tokens from it": _tokens(other.tokens),
             "what it is": other.what,
         }
         for other in loaded.others

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
 from app.analysis.hit_rate import HITS, Counts, Mover, movers
 from app.analysis.intervals import Difference, difference
-from app.views import rates, words
+from app.views import marks, rates, words
 from app.views.parts import Failure, Part, attempt
-from storage.reads import acts, hit_rate, overview, sources, window
+from storage.reads import hit_rate, overview, sources, window
 from storage.reads.acts import Mark
 from storage.reads.hit_rate import Cell
 from storage.reads.sources import SourceStatus
@@ -90,21 +90,22 @@ def load(
     read = attempt(
         TELEMETRY, lambda: _traffic(telemetry(), window, compared, scope, now_ms), hides="hit rates, requests, latency and savings"
     )
-    marks = attempt(ACTS, lambda: _marks(ops(), window, scope), hides="operators' acts on the charts")
+    marked, unmarked = marks.load(telemetry, ops, window, scope)
     state = attempt(GATEWAY, lambda: (engine().state(), tuple(engine().gateways())), hides="whether gateways follow the policy in force")
     health = (*_engine_health(state, now_ms), *_source_health(read.value.sources if read.value else (), now_ms))
-    sentence, bad = _sentence(read.value, marks.value or [], health, window_name=window_name, before_name=before_name)
+    sentence, bad = _sentence(read.value, marked, health, window_name=window_name, before_name=before_name)
     if read.failure:
         unread = "The telemetry database does not answer: what the cache did is not known here"
-        sentence, bad = ("No telemetry has been stored yet", False) if read.failure.missing else (unread, True)
-    failures = tuple(part.failure for part in (read, marks, state) if part.failure)
-    return Overview(window, now_ms, sentence, bad, read.value, tuple(marks.value or ()), health, failures)
+        trouble = _trouble(health)
+        sentence, bad = (f"No telemetry has been stored yet{trouble}", bool(trouble)) if read.failure.missing else (unread, True)
+    failures = tuple(failure for failure in (read.failure, unmarked, state.failure) if failure)
+    return Overview(window, now_ms, sentence, bad, read.value, marked, health, failures)
 
 
 def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, now_ms: int) -> Traffic:
     with store.read() as conn:
-        cells = hit_rate.cells(conn, shown, scope)
-        before = hit_rate.cells(conn, compared, scope)
+        cells = hit_rate.cells(conn, shown, scope, by=rates.BY)
+        before = hit_rate.cells(conn, compared, scope, by=rates.BY)
         series = hit_rate.series(conn, shown, scope)
         latencies = overview.latencies(conn, shown, scope)
         extent = window.extent(conn)
@@ -136,11 +137,6 @@ def _tokens(cells: Sequence[Cell]) -> Sum:
     reported = sum(cell.input_tokens_n for cell in cells)
     value = sum(cell.input_tokens + cell.output_tokens for cell in cells)
     return Sum(value if reported else None, reported, sum(cell.lookups for cell in cells))
-
-
-def _marks(store: Store, shown: Window, scope: Scope) -> list[Mark]:
-    with store.read() as conn:
-        return acts.marks(conn, shown, namespace=scope.namespace)
 
 
 def _engine_health(read: Part[tuple[EngineState, tuple[GatewayInfo, ...]]], now_ms: int) -> list[Health]:
@@ -198,14 +194,14 @@ def _sentence(
     """Return the page's answer in words, and whether it is bad news."""
     if traffic is None:
         return "Nothing is known", True
-    broken = [item for item in health if item.state == "failed"]
-    trouble = f" {words.listed(f'{item.name}: {item.detail}' for item in broken[:2])}." if broken else ""
+    trouble = _trouble(health).removeprefix(".")
+    broken = bool(trouble)
     share = traffic.counts.hit_rate
     if share is None:
         if traffic.counts.total:
             n = words.count(traffic.counts.total)
             return f"No lookup could hit in {window_name}: all {n} were bypassed or failed.{trouble}", True
-        return f"No lookups in {window_name}: there is no hit rate to show.{trouble}", bool(broken)
+        return f"No lookups in {window_name}: there is no hit rate to show.{trouble}", broken
     head = f"Hit rate {words.percent(share)} ({words.interval(share)}, n = {words.count(share.n)}) in {window_name}"
     told, bad = _change(traffic, marks, before_name)
     errors = traffic.counts.of("error")
@@ -214,7 +210,13 @@ def _sentence(
         bad = True
     if not bad and not broken:
         told += " Nothing is wrong."
-    return f"{head}{told}{trouble}", bad or bool(broken)
+    return f"{head}{told}{trouble}", bad or broken
+
+
+def _trouble(health: Sequence[Health]) -> str:
+    """Return `. Gateway: does not answer.`, '' when nothing has failed."""
+    broken = [item for item in health if item.state == "failed"]
+    return f". {words.listed(f'{item.name}: {item.detail}' for item in broken[:2])}." if broken else ""
 
 
 def _change(traffic: Traffic, marks: Sequence[Mark], before_name: str) -> tuple[str, bool]:

@@ -15,6 +15,8 @@ from storage.sketch import Sketch
 
 RESPONSE = "response"
 LATE_MS = MINUTE_MS  # exporters send every few seconds and retry; a bucket that ended longer ago is taken as complete
+# What a page's totals are read by: without tenants and models, of which there may be very many.
+BY = ("cache_kind", "namespace", "tier", "outcome", "reason")
 TIERS = ("memory", "store", "vector")
 
 
@@ -51,11 +53,19 @@ def by(cells: Iterable[Cell], dimension: str, *, cache_kind: str = RESPONSE) -> 
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """What answered: a tier, another's miss, or the upstream. outcome: the colour's; '' = neutral."""
+    """What answered: a tier, another's miss, or the upstream. outcome: the colour's; '' = neutral.
+
+    share: of all eligible lookups (end to end). asked: of those that came as far as this; None = it asks nobody.
+    """
 
     name: str
     outcome: str
     share: Share
+    asked: Share | None = None
+
+
+# Misses that were never looked up by similarity: they did not come to the vector tier.
+NOT_SEARCHED = ("exact_only", "no_embedder", "embedder_fault", "no_user_turn", "too_long", "control_stale", "cache_fault")
 
 
 def funnel(cells: Sequence[Cell], *, cache_kind: str = RESPONSE) -> tuple[Funnel, ...]:
@@ -67,11 +77,17 @@ def funnel(cells: Sequence[Cell], *, cache_kind: str = RESPONSE) -> tuple[Funnel
         if cell.outcome in HITS:
             hits[cell.tier] = hits.get(cell.tier, 0) + cell.lookups
     others = sorted(hits.keys() - set(TIERS))
+    skipped = sum(cell.lookups for cell in mine if cell.outcome in {"miss", "coalesced"} and cell.reason in NOT_SEARCHED)
     steps = []
+    left = eligible
     for tier in (*TIERS, *others):
-        share = wilson(hits.get(tier, 0), eligible)
+        k = hits.get(tier, 0)
+        share = wilson(k, eligible)
+        came = max(k, left - skipped) if tier == "vector" else left
         if share and (share.k or tier in TIERS):
-            steps.append(Funnel(f"{tier or 'unnamed'} tier", "semantic_hit" if tier == "vector" else "exact_hit", share))
+            asked = wilson(k, came) if tier in TIERS else None
+            steps.append(Funnel(f"{tier or 'unnamed'} tier", "semantic_hit" if tier == "vector" else "exact_hit", share, asked))
+        left -= k
     for name, outcome in (("another's miss (coalesced)", "coalesced"), ("upstream (miss)", "miss")):
         share = wilson(sum(cell.lookups for cell in mine if cell.outcome == outcome), eligible)
         if share:

@@ -14,7 +14,10 @@ act_events: Table = ops_metadata.tables["act_events"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An act that came to something: when, what, where, by whom."""
+    """What is marked on a time chart: an act that came to something, or what telemetry itself shows.
+
+    An act has when, what, where and by whom. detail: in words, of a mark that is no act (kind outage | restart); act_id '' then.
+    """
 
     act_id: str
     at_ms: int
@@ -22,6 +25,7 @@ class Mark:
     event: str
     namespace: str
     actor: str
+    detail: str = ""
 
 
 def marks(conn: Connection, window: Window, *, namespace: str | None = None, limit: int = 200) -> list[Mark]:

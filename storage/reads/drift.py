@@ -1,4 +1,4 @@
-"""Counts of prompts by window: what entropy and drift are computed from."""
+"""Prompts by window: what entropy and drift are computed from."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from itertools import islice
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
+from storage.reads.changes import stride
 from storage.reads.window import Scope, Window, lookups, within
 
-MAX_SIMILARITIES = 20_000
+MOST_ROWS = 15_000
 MAX_SAMPLES = 200
 
 
@@ -28,22 +29,35 @@ def _prompts(window: Window, scope: Scope) -> ColumnElement[bool]:
     return and_(within(lookups, window, scope), lookups.c.cache_kind == "response", lookups.c.prompt_hash != "")
 
 
-def prompt_counts(conn: Connection, window: Window, scope: Scope) -> dict[str, int]:
-    """Return prompt hash -> lookups."""
-    hashed = lookups.c.prompt_hash
-    query = select(hashed, func.count()).where(_prompts(window, scope)).group_by(hashed)
-    return {row[0]: row[1] for row in conn.execute(query)}
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One lookup, as far as drift needs it. tokens: of the input, None = not reported. similarity: of the candidate, None = none."""
+
+    prompt_hash: str
+    prompt_simhash: str
+    tokens: int | None
+    similarity: float | None
+    outcome: str
+    entry_id: str
 
 
-def similarities(conn: Connection, window: Window, scope: Scope) -> list[float]:
-    """Return the candidates' similarities (cosine) of the newest lookups, at most 20,000. An exact hit has no candidate."""
-    query = (
-        select(lookups.c.similarity)
-        .where(_prompts(window, scope), lookups.c.similarity.is_not(None), lookups.c.outcome != "exact_hit")
-        .order_by(lookups.c.at_ms.desc(), lookups.c.id.desc())
-        .limit(MAX_SIMILARITIES)
-    )
-    return [row[0] for row in conn.execute(query)]
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Lookups of a window in the order of time. stride: every stride-th was read."""
+
+    rows: tuple[Asked, ...]
+    stride: int
+
+
+def mix(conn: Connection, window: Window, scope: Scope) -> Mix:
+    """Return at most about 15,000 of the window's lookups with a prompt, evenly spread."""
+    every = stride(conn, window, scope, most=MOST_ROWS)
+    # An exact hit has no candidate, whatever a sender recorded with it.
+    similarity = func.iif(lookups.c.outcome == "exact_hit", None, lookups.c.similarity)
+    columns = [lookups.c.prompt_hash, lookups.c.prompt_simhash, lookups.c.input_tokens, similarity, lookups.c.outcome, lookups.c.entry_id]
+    condition = _prompts(window, scope) if every == 1 else and_(_prompts(window, scope), lookups.c.id % every == 0)
+    query = select(*columns).where(condition).order_by(lookups.c.at_ms, lookups.c.id)
+    return Mix(tuple(Asked(*row) for row in conn.execute(query)), every)
 
 
 def samples(conn: Connection, window: Window, scope: Scope, hashes: Iterable[str]) -> dict[str, PromptSample]:

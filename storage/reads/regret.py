@@ -36,12 +36,13 @@ class StreamRow:
 
 def busiest(conn: Connection, window: Window, *, limit: int) -> list[tuple[str, int]]:
     """Return the namespaces with the most response-cache lookups, and how many those are. From rollups: bypasses and errors left out."""
-    total = func.sum(rollups.c.lookups)
+    found = rollups(conn, window, Scope(), ("namespace", "outcome", "lookups"), kind="response")
+    total = func.sum(found.c.lookups)
     query = (
-        select(rollups.c.namespace, total)
-        .where(within(rollups, window, Scope()), rollups.c.cache_kind == "response", rollups.c.outcome.not_in(_NOT_LOOKED_UP))
-        .group_by(rollups.c.namespace)
-        .order_by(total.desc(), rollups.c.namespace)
+        select(found.c.namespace, total)
+        .where(found.c.outcome.not_in(_NOT_LOOKED_UP))
+        .group_by(found.c.namespace)
+        .order_by(total.desc(), found.c.namespace)
         .limit(limit)
     )
     return [(row[0], int(row[1])) for row in conn.execute(query)]

@@ -1,4 +1,8 @@
-"""Screenshots of the console's pages: `shoot(base_url, page, path, width, theme)`. Also a program: screens.py URL FOLDER [page…]."""
+"""Screenshots of the console's pages: `shoot(base_url, page, path, width, theme)`.
+
+Also a program: `python -m tests.e2e.screens URL FOLDER [page…]`. A page may carry a query, and after a bar the name of a button to
+press first: `'purge?namespace=faq|Preview a purge'`.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,7 @@ FLAGS = (
     "--disable-quic",
 )
 HEIGHTS = {390: 844}
+_SETTLED = "document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'"
 
 
 @contextmanager
@@ -41,10 +46,15 @@ def _shoot(  # noqa: PLR0917 - one caller
     tab = context.new_page()
     faults: list[str] = []
     tab.on("pageerror", lambda error: faults.append(str(error)))
-    tab.goto(f"{base_url}/{page}")
+    address, _, button = page.partition("|")
+    tab.goto(f"{base_url}/{address}")
     tab.get_by_test_id("stApp").wait_for()
     tab.locator("h1").first.wait_for(timeout=30_000)
-    tab.wait_for_function("document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'", timeout=30_000)
+    tab.wait_for_function(_SETTLED, timeout=60_000)
+    if button:
+        tab.get_by_role("button", name=button).first.click()
+        tab.wait_for_timeout(300)  # the click has to reach the server before the page can be busy
+        tab.wait_for_function(_SETTLED, timeout=60_000)
     tab.wait_for_timeout(1_200)  # figures fade in
     # The page scrolls inside a container: a tall viewport shows it whole.
     tall = tab.evaluate("Math.max(...[...document.querySelectorAll('[data-testid=stMain]')].map(e => e.scrollHeight), 600)")
@@ -60,7 +70,7 @@ def _shoot(  # noqa: PLR0917 - one caller
 
 
 def shoot(base_url: str, page: str, path: Path, width: int = 1440, theme: str = "light") -> list[str]:
-    """Write a picture of the whole page and return script errors and overflow. page: '' is the overview; a query may follow."""
+    """Write a picture of the whole page and return script errors and overflow. page: '' is the overview."""
     with browser() as opened:
         return _shoot(opened, base_url, page, path, width, theme)
 
@@ -79,7 +89,7 @@ def shoot_all(
         for page in pages:
             for width in widths:
                 for theme in themes:
-                    name = page.split("?")[0] or "overview"
+                    name = page.split("|")[0].split("?")[0] or "overview"
                     found = _shoot(opened, base_url, page, folder / f"{name}-{width}-{theme}.png", width, theme)
                     faults += [f"{name} {width} {theme}: {fault}" for fault in found]
     return faults

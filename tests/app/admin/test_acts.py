@@ -79,7 +79,7 @@ def test_preview_tells_what_the_entries_earn_a_minute(wired: Wiring, ctx: AdminC
     support.record_misses(wired.config, "faq", [f"q{number}" for number in range(122)], outcome="exact_hit", saved_usd=0.5)
     priced = admin_acts.preview_purge(ctx, "faq").stake
     assert priced is not None
-    assert priced.minutes in {60, 61}
+    assert priced.minutes in {3, 4}  # recording began 123 s ago: an hour's worth would look calmer than it is
     assert priced.hits_per_minute == pytest.approx(122 / priced.minutes)
     assert priced.saved_usd_per_minute == pytest.approx(61 / priced.minutes)
     assert not priced.partial

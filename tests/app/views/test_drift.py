@@ -1,12 +1,13 @@
 """What the drift page says of two windows."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from app.views import drift
+from app.views import drift, drift_rows
 from storage import spans
 from storage.errors import StoreMissing
 from storage.reads.window import Scope, Window
@@ -40,26 +41,26 @@ def _load(store: Store) -> drift.Drift:
 def test_nothing_before_is_said_and_lists_no_new_prompts(store: Store) -> None:
     _fill(store, {"a": 3}, minute=1)
     view = _load(store)
-    assert view.sentence == "1 different prompt in 3 lookups in the last hour; nothing before it to compare with"
-    assert drift.lists(view) == []
-    assert [dial.label for dial in drift.dials(view)] == ["Entropy", "Effective prompts"]
+    assert view.sentence == "1 different prompt in 3 lookups in the last hour; nothing in the period before to compare with"
+    assert drift_rows.lists(view) == []
+    assert [dial.label for dial in drift_rows.dials(view)] == ["Entropy", "Effective prompts"]
 
 
 def test_too_few_are_not_judged(store: Store) -> None:
     _fill(store, {"a": 50, "b": 40}, minute=1)
     _fill(store, {"a": 50, "c": 80}, minute=-1, first=1_000)
     view = _load(store)
-    assert "too few to compare (n = 130 before it, 100 needed in each)" in view.sentence
+    assert "too few to compare (n = 130 in the period before, 100 needed in each)" in view.sentence
     assert not view.bad
-    assert "too few to judge" in drift.dials(view)[2].detail
+    assert "too few to judge" in drift_rows.dials(view)[2].detail
 
 
 def test_same_mix_is_as_before(store: Store) -> None:
     _fill(store, {"a": 100, "b": 50}, minute=1)
     _fill(store, {"a": 100, "b": 50}, minute=-1, first=1_000)
     view = _load(store)
-    assert "the mix is as before (JS divergence 0.000 bits" in view.sentence
-    assert [rows for _, rows in drift.lists(view)] == [(), ()]
+    assert "no drift against the period before" in view.sentence
+    assert [rows for _, rows in drift_rows.lists(view)] == [(), ()]
 
 
 def test_another_mix_is_a_change_with_its_prompts(store: Store) -> None:
@@ -67,12 +68,13 @@ def test_another_mix_is_a_change_with_its_prompts(store: Store) -> None:
     _fill(store, {"c": 150, "a": 50}, minute=-1, first=1_000)
     view = _load(store)
     assert view.bad
-    assert "the mix changed" in view.sentence
-    (new_title, new), (_, gone) = drift.lists(view)
-    assert new_title == "New since before"
-    assert [(sample.prompt, n) for sample, n in new] == [("text b", 100)]
-    assert [(sample.prompt, n) for sample, n in gone] == [("text c", 150)]
-    assert drift.dials(view)[3].value == "50.0 %"
+    assert "drift against the period before: mix of prompts" in view.sentence
+    (new_title, new), (_, gone) = drift_rows.lists(view)
+    assert new_title == "Prompts that are new"
+    assert [(kind["prompts"], kind["lookups"]) for kind in drift_rows.kind_rows(new)] == [("text b", 100)]
+    assert [(kind["prompts"], kind["lookups"]) for kind in drift_rows.kind_rows(gone)] == [("text c", 150)]
+    assert next(row["verdict"] for row in drift_rows.panel_rows(view) if row["what"] == "mix of prompts") == "changed"
+    assert drift_rows.dials(view)[3].value == "50.0 %"
 
 
 def test_missing_telemetry_is_a_state_of_its_own() -> None:
@@ -81,4 +83,59 @@ def test_missing_telemetry_is_a_state_of_its_own() -> None:
 
     view = drift.load(missing, window=NOW, scope=Scope(), window_name="the last hour")
     assert (view.now, [failure.source for failure in view.failures]) == (None, [drift.TELEMETRY])
-    assert drift.lists(view) == []
+    assert drift_rows.lists(view) == []
+
+
+def _mixed(store: Store, prompts: dict[str, int], *, minute: int, first: int, **extra: object) -> None:
+    """Lookups in an order that mixes the prompts, as many clients' do."""
+    asked = [prompt for prompt, times in prompts.items() for _ in range(times)]
+    random.Random(first).shuffle(asked)
+    made = [
+        Made(first + number, start_ns=START_NS + minute * MINUTE_NS + number * 1_000_000, extra={"prompt_hash": prompt, **extra})
+        for number, prompt in enumerate(asked)
+    ]
+    spans.write(store, [batch(*made)], now_ms=START_MS)
+
+
+def test_a_daily_rhythm_is_no_drift(store: Store) -> None:
+    _mixed(store, {"lunch": 150, "news": 50}, minute=1, first=0)
+    _mixed(store, {"news": 200}, minute=-30, first=1_000)
+    assert _load(store).bad
+    _mixed(store, {"lunch": 140, "news": 60}, minute=1 - 24 * 60, first=2_000)
+    view = _load(store)
+    assert not view.bad
+    assert "changed as at the same time on" in view.sentence
+    assert "as at the same time before" in {row["verdict"] for row in drift_rows.panel_rows(view)}
+
+
+def test_clusters_are_of_simhashes_and_samples_are_readable(store: Store) -> None:
+    for number, (code, text) in enumerate((("00000000000000ff", "old"), ("00000000000000fe", "older"))):
+        _mixed(store, {f"p{number}": 60}, minute=-30, first=1_000 * number, prompt_simhash=code, prompt=text)
+    _mixed(store, {"p9": 120}, minute=1, first=9_000, prompt_simhash="ffffffffffff0000", prompt="new")
+    view = _load(store)
+    assert view.clustered
+    (_, new), (_, gone) = drift_rows.lists(view)
+    assert [(row["prompts"], row["lookups"]) for row in drift_rows.kind_rows(new)] == [("new", 120)]
+    assert [(row["prompts"], row["different prompts"]) for row in drift_rows.kind_rows(gone)] == [("old · older", 2)]
+
+
+def test_collapse_and_scatter_are_findings_with_what_stands_behind_them(store: Store) -> None:
+    made = [
+        Made(number, outcome="semantic_hit", extra={"prompt_hash": f"h{number}", "entry_id": "e1", "prompt_simhash": "0000000000000001"})
+        for number in range(30)
+    ]
+    made += [
+        Made(100 + number, extra={"prompt_hash": f"m{number}", "entry_id": f"own{number}", "prompt_simhash": "ffffffff00000000"})
+        for number in range(25)
+    ]
+    spans.write(store, [batch(*made)], now_ms=START_MS)
+    view = _load(store)
+    rows = drift_rows.finding_rows(view.findings)
+    assert [(row["finding"], row["prompts"], row["entries"]) for row in rows] == [("collapse", 30, 1), ("scatter", 25, 25)]
+    assert rows[0]["traces"] == "/traces?q=e1"
+    assert "one entry answers 30 different prompts" in view.sentence
+
+
+def test_broken_simhashes_fall_back_to_exact_prompts(store: Store) -> None:
+    _mixed(store, {"a": 5}, minute=1, first=0, prompt_simhash="not sixteen hexd")
+    assert not _load(store).clustered

@@ -75,7 +75,8 @@ def test_overview_dials_share_one_denominator(store: Store, ops: Store) -> None:
 def test_overview_without_a_database_says_what_is_hidden(ops: Store) -> None:
     view = overview.load(no_store, lambda: ops, no_engine, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
     assert view.traffic is None
-    assert view.sentence == "No telemetry has been stored yet"
+    assert view.sentence == "No telemetry has been stored yet. Gateway: does not answer."
+    assert view.bad
     assert view.failures[0].missing
     assert {failure.source for failure in view.failures} == {overview.TELEMETRY, overview.GATEWAY}
 

@@ -38,17 +38,29 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def test_prompts_are_counted_in_their_window_and_scope(store: Store) -> None:
+def _prompts(store: Store, window: Window, scope: Scope) -> list[str]:
     with store.read() as conn:
-        assert reads.prompt_counts(conn, NOW, Scope()) == {"a": 3, "b": 1, "d": 1}
-        assert reads.prompt_counts(conn, NOW.previous, Scope()) == {"a": 1, "c": 1}
-        assert reads.prompt_counts(conn, NOW, Scope(namespace="docs")) == {"b": 1}
+        return [row.prompt_hash for row in reads.mix(conn, window, scope).rows]
+
+
+def test_prompts_are_read_in_their_window_and_scope_in_the_order_of_time(store: Store) -> None:
+    assert _prompts(store, NOW, Scope()) == ["a", "a", "d", "a", "b"]
+    assert _prompts(store, NOW.previous, Scope()) == ["c", "a"]
+    assert _prompts(store, NOW, Scope(namespace="docs")) == ["b"]
 
 
 def test_similarities_leave_exact_hits_out(store: Store) -> None:
     with store.read() as conn:
-        assert reads.similarities(conn, NOW, Scope()) == [0.9]
-        assert reads.similarities(conn, NOW.previous, Scope()) == [0.8]
+        for window, known in ((NOW, [0.9]), (NOW.previous, [0.8])):
+            assert [row.similarity for row in reads.mix(conn, window, Scope()).rows if row.similarity is not None] == known
+
+
+def test_of_a_wide_window_an_even_part_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "MOST_ROWS", 3)
+    with store.read() as conn:
+        found = reads.mix(conn, NOW, Scope())
+    assert found.stride == 2
+    assert len(found.rows) == 2
 
 
 def test_sample_is_the_newest_text_and_none_where_it_is_not_recorded(store: Store) -> None:

@@ -1,0 +1,37 @@
+"""The hit rate over time: what is read for it, and a chart on which a time can be picked."""
+
+from __future__ import annotations
+
+from app.charts import rates
+from app.ui import filters, handles, panels
+from app.views import hit_rate
+from app.views.hit_rate import HitRate, Loaded
+from storage.reads.window import Window
+
+_HELP = (
+    "Hits / (hits + coalesced + misses) of the lookups that began in each step; a step without any is a gap. Select a point to compare "
+    "what came after it with what came before, or drag over a region to make it the time range."
+)
+
+
+def load(selection: filters.Selection, window: Window, now_ms: int) -> HitRate:
+    return hit_rate.load(
+        handles.telemetry,
+        handles.ops,
+        window=window,
+        scope=selection.scope,
+        window_name=selection.name,
+        now_ms=now_ms,
+        before=selection.before(window),
+        usd_per_hour=handles.config().cache_usd_per_hour,
+    )
+
+
+def rate(view: HitRate, loaded: Loaded) -> list[dict[str, object]]:
+    """Draw the chart and return the rows of its table twin."""
+    rows = hit_rate.bucket_rows(loaded)
+    worth = loaded.worth
+    known = worth.usd.break_even_ratio
+    chart = rates.hit_rate(loaded.buckets, view.window, view.marks, break_even=worth.ms.break_even_ratio if known is None else known)
+    panels.chart(chart, rows=rows, key="rate", help=_HELP, on_time=filters.pick_time)
+    return rows

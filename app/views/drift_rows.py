@@ -1,0 +1,180 @@
+"""The Drift page's dials and tables, from its view model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.analysis.drift import Change
+from app.analysis.entropy import Entropy
+from app.views import words
+from app.views.dial import Dial
+from app.views.drift import FEW, LEAST, MOST, NAMES, Drift, Found, Kind, Panel
+from storage.reads.drift import PromptSample
+
+_MEASURES = {
+    "mix": ("Jensen-Shannon divergence", "bits"),
+    "vectors": ("MMD² of SimHashes, Hamming kernel", ""),
+    "entropy": ("change, Miller-Madow, at equal n", "bits"),
+    "similarity": ("Kolmogorov-Smirnov distance", ""),
+    "length": ("Kolmogorov-Smirnov distance, input tokens", ""),
+    "hit_rate": ("adaptive windowing (ADWIN) within this time", "points"),
+}
+
+
+PANELS_HELP = (
+    "Each panel compares as many lookups of both windows. Chance: both are cut into 12 parts, which are dealt anew 499 times; a burst "
+    "moves as one. A panel is changed when its p-value, adjusted for the number of panels, is at most 0.05, both halves of this time say "
+    "so, the effect is worth acting on, and the same time a day before was not alike."
+)
+
+
+def dials(view: Drift) -> list[Dial]:
+    """Return entropy of prompts and of clusters, the effective number, the change of the mix, and what was never seen before."""
+    if view.now is None or view.now.entropy is None:
+        return []
+    mix, before = view.now.entropy, view.before.entropy if view.before else None
+    found = [
+        Dial(
+            "Entropy",
+            f"{mix.bits:.2f} bits",
+            f"of exact prompts, at most {_most_bits(mix)}; n = {words.count(mix.n)}",
+            _moved(view.now.rarefied_bits, view.before.rarefied_bits if view.before else None),
+            help=f"Of the prompts' mix, corrected for its bias ({_estimator(mix)}; plug-in {mix.plug_in_bits:.2f}). "
+            "The change is between samples of equal n.",
+        ),
+        Dial(
+            "Effective prompts",
+            f"{mix.effective:,.0f}",
+            f"as varied as so many equal ones; {words.count(mix.kinds)} seen, {words.count(mix.singletons)} of them once",
+        ),
+    ]
+    if view.now.clusters:
+        grouped = view.now.clusters
+        detail = f"{words.count(grouped.kinds)} clusters, as varied as {grouped.effective:,.0f} equal ones"
+        moved = _moved(view.now.rarefied_cluster_bits, view.before.rarefied_cluster_bits if view.before else None)
+        found.append(Dial("Entropy of clusters", f"{grouped.bits:.2f} bits", detail, moved, help=_CLUSTERS))
+    if before:
+        found += _compared(view, min(mix.n, before.n) >= FEW)
+    return found
+
+
+_CLUSTERS = "Prompts whose 64-bit SimHashes differ in 7 bits at most are one cluster: a cosine of about 0.94."
+
+
+def _compared(view: Drift, judged: bool) -> list[Dial]:
+    panel = next((panel for panel in view.panels if panel.key == "mix"), None)
+    new, total = view.new_share
+    fresh = Dial("New prompts", words.ratio(new / total) if total else words.NO_DATA, f"{words.count(new)} of {words.count(total)} lookups")
+    if not judged or panel is None or panel.change is None:
+        return [Dial("Change of the mix", words.NO_DATA, f"too few to judge: {FEW} needed in each"), fresh]
+    detail = f"{_verdict(panel)}: chance alone gives up to {panel.change.null:.3f}"
+    meaning = "Jensen-Shannon divergence, 0 to 1, at equal n; chance: parts of both windows dealt anew."
+    return [Dial("Change of the mix", f"{panel.change.effect:.3f} bits", detail, good=False if panel.alarm else None, help=meaning), fresh]
+
+
+def _estimator(mix: Entropy) -> str:
+    return "Chao-Shen, for many were seen once" if mix.bits == mix.chao_shen_bits else "Miller-Madow"
+
+
+def _most_bits(mix: Entropy) -> str:
+    return f"{mix.plug_in_bits / mix.normalised_ratio:.2f}" if mix.normalised_ratio else "0.00"
+
+
+def _moved(now: float | None, before: float | None) -> str:
+    return "" if now is None or before is None else f"{now - before:+.2f} bits at equal n".replace("-", "−")
+
+
+def _verdict(panel: Panel) -> str:
+    if panel.change is None:
+        return "not recorded, or too few"
+    if panel.alarm:
+        return "changed"
+    if panel.certain and panel.large:
+        return "as at the same time before"
+    if panel.certain:
+        return "changed, too little to act on"
+    return "within chance"
+
+
+def panel_rows(view: Drift) -> list[dict[str, object]]:
+    """Return one row a panel: what was measured, what chance gives, the adjusted p-value and the verdict."""
+    return [
+        {
+            "what": NAMES[panel.key],
+            "verdict": _verdict(panel),
+            "seen": _value(panel.key, panel.change.effect if panel.change else None),
+            "chance gives up to": "–" if panel.key == "hit_rate" else _value(panel.key, panel.change.null if panel.change else None),
+            "p, adjusted": None if panel.p_value is None or panel.key == "hit_rate" else round(panel.p_value, 4),
+            "least worth acting on": _value(panel.key, LEAST[panel.key]),
+            "n in each": panel.change.n if panel.change else None,
+            "measure": _MEASURES[panel.key][0] + _beside(panel.psi),
+            "same time before": _season(panel),
+        }
+        for panel in view.panels
+    ]
+
+
+def _beside(psi: Change | None) -> str:
+    return "" if psi is None else f"; PSI {psi.effect:.3f} nats, chance gives up to {psi.null:.3f}"
+
+
+def _season(panel: Panel) -> str:
+    return "" if panel.seasonal is None else f"{_value(panel.key, panel.seasonal.effect)}, p = {panel.seasonal.p_value:.3f}"
+
+
+def _value(key: str, value: float | None) -> str:
+    if value is None:
+        return words.NO_DATA
+    if key == "hit_rate":
+        return f"{value * 100:.1f} points"
+    return f"{value:.3f} {_MEASURES[key][1]}".strip()
+
+
+def lists(view: Drift) -> list[tuple[str, tuple[Kind, ...]]]:
+    """Return the titled lists of kinds of prompts; none while there is nothing to compare with."""
+    if view.before is None or view.before.entropy is None:
+        return []
+    what = "Clusters of prompts" if view.clustered else "Prompts"
+    found = ((f"{what} that are new", view.new), (f"{what} that vanished", view.vanished))
+    return [(f"{title}, the {len(rows)} most frequent" if len(rows) == MOST else title, rows) for title, rows in found]
+
+
+def kind_rows(found: Sequence[Kind]) -> list[dict[str, Any]]:
+    return [
+        {
+            "prompts": _sampled(kind.samples),
+            "lookups": kind.lookups,
+            "different prompts": kind.prompts,
+            "namespace": words.listed(sorted({words.name(sample.namespace) for sample in kind.samples})),
+            "tenant": words.listed(sorted({words.name(sample.tenant) for sample in kind.samples})),
+        }
+        for kind in found
+    ]
+
+
+def _sampled(samples: Sequence[PromptSample]) -> str:
+    texts = [words.one_line(sample.prompt, 90) for sample in samples if sample.prompt]
+    return " · ".join(dict.fromkeys(texts)) if texts else words.UNNAMED
+
+
+def finding_rows(found: Sequence[Found]) -> list[dict[str, Any]]:
+    """Return what the findings are, in words, with what stands behind them."""
+    return [
+        {
+            "finding": one.finding.kind,
+            "what it means": _meaning(one),
+            "prompts": one.finding.prompts,
+            "entries": one.finding.entries,
+            "lookups": one.finding.lookups,
+            "for example": _sampled(one.samples),
+            "traces": f"/traces?q={one.finding.of}" if one.finding.kind == "collapse" and one.finding.of.isalnum() else None,
+        }
+        for one in found
+    ]
+
+
+def _meaning(one: Found) -> str:
+    if one.finding.kind == "collapse":
+        return f"entry {words.one_line(one.finding.of, 12)} answers many prompts: read them, the threshold may be too low"
+    return "like prompts, an entry for nearly each: the threshold may be too high, or a rule sets them apart"

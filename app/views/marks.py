@@ -1,0 +1,56 @@
+"""What is marked on every time chart: operators' acts, senders that fell silent, gateways that were restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.analysis.silence import silences
+from app.views import words
+from app.views.parts import Failure, attempt
+from storage.reads import acts, changes
+from storage.reads.acts import Mark
+from storage.reads.window import MINUTE_MS, Scope, Window
+from storage.store import Store
+
+ACTS = "Record of acts"
+_MOST_BUCKETS = 720  # of the search for silences: the widest windows are looked at in steps of some minutes
+
+
+def load(telemetry: Callable[[], Store], ops: Callable[[], Store], window: Window, scope: Scope) -> tuple[tuple[Mark, ...], Failure | None]:
+    """Return the marks of the window, oldest first, and the failure of the record of acts.
+
+    That the telemetry database fails is the page's to say: it reads more of it.
+    """
+    acted = attempt(ACTS, lambda: _acts(ops(), window, scope), hides="operators' acts on the charts")
+    seen = attempt("", lambda: recorded(telemetry(), window, scope))
+    return tuple(sorted([*(acted.value or ()), *(seen.value or ())], key=lambda mark: mark.at_ms)), acted.failure
+
+
+def _acts(store: Store, window: Window, scope: Scope) -> list[Mark]:
+    with store.read() as conn:
+        return acts.marks(conn, window, namespace=scope.namespace)
+
+
+def recorded(store: Store, window: Window, scope: Scope) -> list[Mark]:
+    """Return outages and restarts that telemetry itself shows. A sender's silence is looked for over all of its lookups."""
+    step = MINUTE_MS * max(1, -(-window.length_ms // (MINUTE_MS * _MOST_BUCKETS)))
+    with store.read() as conn:
+        rows = changes.activity(conn, window, step_ms=step)
+        restarts = changes.resets(conn, window)
+        last_ms = max((row.at_ms for row in rows), default=None)
+    services: dict[str, dict[int, int]] = {}
+    for row in rows:
+        if scope.source in {None, row.service}:
+            services.setdefault(row.service, {})[row.at_ms] = row.lookups
+    # What has not arrived yet is no silence: buckets after the newest lookup of any sender are left out.
+    buckets = [at for at in range(window.start_ms // step * step, window.end_ms, step) if last_ms is not None and at <= last_ms]
+    found = []
+    for service, counts in services.items():
+        for gap in silences(counts, buckets, step_ms=step):
+            lasted = f"{words.clock(gap.start_ms)[:5]} to {words.clock(gap.end_ms)[:5]}" if gap.ended else "until now"
+            detail = f"of {words.name(service, 40)}: no lookup came, {lasted} UTC"
+            found.append(Mark("", gap.start_ms, "outage", "seen", "", "", detail))
+    found += [
+        Mark("", one.at_ms, "restart", "seen", "", "", f"of {words.name(one.service, 60)}: its counters began anew") for one in restarts
+    ]
+    return found

@@ -1,0 +1,188 @@
+"""Why did the hit rate change? Two windows decomposed, joined with what changed in that time, and told in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from app.analysis.adwin import Cut, adwin
+from app.analysis.attribution import Cells, Dimension, Segment, by_dimension, explain, tabulate
+from app.analysis.hit_rate import ELIGIBLE, HITS, Counts
+from app.analysis.intervals import Difference, Share, difference
+from app.views import causes, marks, rates
+from app.views.causes import MIN_CHANGE, Became, Event, Verdict
+from app.views.parts import Failure, attempt
+from storage.reads import changes, hit_rate
+from storage.reads.acts import Mark
+from storage.reads.changes import DIMENSIONS, Example
+from storage.reads.hit_rate import Cell, Count
+from storage.reads.window import MINUTE_MS, Scope, Window
+from storage.store import Store
+
+TELEMETRY = "Telemetry database"
+FEW = 30  # eligible lookups of a window below which nothing is decomposed
+_MOST_BLOCKS = 1_440
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The two windows. found: the second begins where the rate was found to change. name: of the first, in words."""
+
+    now: Window
+    before: Window
+    name: str
+    found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """stride: every stride-th lookup was decomposed; rates are of all. cells: None when a side has too few lookups."""
+
+    sides: Sides
+    rate_now: Share | None
+    rate_before: Share | None
+    counts_now: Counts
+    counts_before: Counts
+    segments: tuple[Segment, ...]
+    dimensions: tuple[Dimension, ...]
+    became: tuple[Became, ...]
+    events: tuple[Event, ...]
+    examples: tuple[Example, ...]
+    verdict: Verdict
+    stride: int
+    failures: tuple[Failure, ...]
+
+    @property
+    def change(self) -> Difference | None:
+        return difference(self.rate_now, self.rate_before)
+
+
+def cut_of(rows: Sequence[Count], window: Window, step_ms: int) -> tuple[int, Cut] | None:
+    """Return when the rate last changed within the window (ms), and how; None when it did not, or by less than two points."""
+    blocks: dict[int, list[int]] = {}
+    for row in rows:
+        if row.cache_kind == rates.RESPONSE and row.outcome in ELIGIBLE:
+            held = blocks.setdefault(row.at_ms, [0, 0])
+            held[0] += row.lookups if row.outcome in HITS else 0
+            held[1] += row.lookups
+    times = sorted(at for at in blocks if window.start_ms <= at < window.end_ms)
+    cuts = adwin([blocks[at][0] for at in times], [blocks[at][1] for at in times])
+    worth = [cut for cut in cuts if abs(cut.now_ratio - cut.before_ratio) >= MIN_CHANGE]
+    return (times[worth[-1].at], worth[-1]) if worth else None
+
+
+def step_of(window: Window) -> int:
+    """Return the width of the blocks in which a change is looked for: a minute up to a day."""
+    return MINUTE_MS * max(1, -(-window.length_ms // (MINUTE_MS * _MOST_BLOCKS)))
+
+
+def sides_of(
+    conn: Connection, window: Window, before: Window, scope: Scope, *, before_name: str, since_ms: int | None = None, find: bool = True
+) -> Sides:
+    """Return what to compare: from `since_ms` on when it is given, from where the rate was found to change, else the windows given."""
+    if since_ms is not None and window.start_ms < since_ms < window.end_ms:
+        at = since_ms // MINUTE_MS * MINUTE_MS
+        now = Window(at, window.end_ms)
+        return Sides(now, now.previous, "as long before it")
+    if find:
+        step = step_of(window)
+        found = cut_of(hit_rate.series(conn, window, scope, step_ms=step), window, step)
+        if found:
+            at = found[0]
+            start = max(window.start_ms, at - max(window.end_ms - at, 15 * MINUTE_MS))
+            return Sides(Window(at, window.end_ms), Window(start, at), "the time before it", found=True)
+    return Sides(window, before, before_name)
+
+
+def load(
+    telemetry: Callable[[], Store],
+    ops: Callable[[], Store],
+    *,
+    window: Window,
+    before: Window,
+    before_name: str,
+    scope: Scope,
+    since_ms: int | None = None,
+    find: bool = True,
+) -> Why:
+    """Return the answer. since_ms: split there. find: else split where the rate was found to change, when it was."""
+
+    def read() -> Why:
+        with telemetry().read() as conn:
+            sides = sides_of(conn, window, before, scope, before_name=before_name, since_ms=since_ms, find=find)
+            return _read(conn, sides, scope)
+
+    part = attempt(TELEMETRY, read, hides="why the hit rate changed")
+    if part.value is None:
+        failures = (part.failure,) if part.failure else ()
+        return Why(Sides(window, before, before_name), None, None, Counts(), Counts(), (), (), (), (), (), causes.UNKNOWN, 1, failures)
+    told = part.value
+    whole = Window(min(told.sides.before.start_ms, told.sides.now.start_ms), told.sides.now.end_ms)
+    seen, failure = marks.load(telemetry, ops, whole, scope)
+    return _joined(told, seen, failure)
+
+
+def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
+    cells_now, cells_before = (hit_rate.cells(conn, side, scope, by=rates.BY) for side in (sides.now, sides.before))
+    now, before = rates.totals(cells_now), rates.totals(cells_before)
+    if min(now.eligible, before.eligible) < FEW:
+        return Why(sides, now.hit_rate, before.hit_rate, now, before, (), (), (), (), (), causes.UNKNOWN, 1, ())
+    mine, earlier = (changes.segments(conn, side, scope) for side in (sides.now, sides.before))
+    cells: Cells = tabulate(DIMENSIONS, earlier.counts, mine.counts)
+    change = difference(now.hit_rate, before.hit_rate)
+    clear = bool(change and change.clear and abs(change.ratio) >= MIN_CHANGE)
+    segments = tuple(explain(cells, most=6)) if clear else ()
+    fell = bool(change and change.ratio < 0)
+    return Why(
+        sides=sides,
+        rate_now=now.hit_rate,
+        rate_before=before.hit_rate,
+        counts_now=now,
+        counts_before=before,
+        segments=segments,
+        dimensions=tuple(by_dimension(cells)),
+        became=_became(cells_now, cells_before, now.eligible, before.eligible),
+        events=tuple(_versions(conn, sides, scope)),
+        examples=tuple(_examples(conn, sides, scope, segments[0], fell=fell)) if segments else (),
+        verdict=causes.UNKNOWN,
+        stride=max(mine.stride, earlier.stride),
+        failures=(),
+    )
+
+
+def _versions(conn: Connection, sides: Sides, scope: Scope) -> list[Event]:
+    states = [changes.versions(conn, side, scope) for side in (sides.before, sides.now)]
+    embedders = [changes.embedder(conn, side, scope) for side in (sides.before, sides.now)]
+    return causes.versions_changed(states[0], states[1], embedders[0], embedders[1], sides.now)
+
+
+def _examples(conn: Connection, sides: Sides, scope: Scope, first: Segment, *, fell: bool) -> list[Example]:
+    """Return lookups of the best explanation: those that missed after a fall, those that hit after a rise."""
+    side = sides.before if first.kind == "vanished" else sides.now
+    outcomes = ("miss", "coalesced") if fell and first.kind != "vanished" else HITS
+    return changes.examples(conn, side, scope, first.literals, outcomes=outcomes)
+
+
+def _became(now: Sequence[Cell], before: Sequence[Cell], now_of: int, before_of: int) -> tuple[Became, ...]:
+    def counted(cells: Sequence[Cell]) -> Mapping[tuple[str, str], int]:
+        found: dict[tuple[str, str], int] = {}
+        for cell in cells:
+            if cell.cache_kind == rates.RESPONSE and cell.outcome in ELIGIBLE:
+                key = (cell.outcome, cell.tier if cell.outcome in HITS else cell.reason)
+                found[key] = found.get(key, 0) + cell.lookups
+        return found
+
+    mine, earlier = counted(now), counted(before)
+    found = [
+        Became(outcome, detail, earlier.get((outcome, detail), 0), mine.get((outcome, detail), 0), before_of, now_of)
+        for outcome, detail in sorted(mine.keys() | earlier.keys())
+    ]
+    return tuple(sorted(found, key=lambda one: -abs(one.effect_ratio)))
+
+
+def _joined(told: Why, seen: Sequence[Mark], failure: Failure | None) -> Why:
+    events = tuple(sorted([*told.events, *(causes.of_mark(mark) for mark in seen)], key=lambda event: event.at_ms))
+    verdict = causes.verdict(told.change, told.segments, told.became, events, told.sides.now)
+    return replace(told, events=events, verdict=verdict, failures=(failure,) if failure else ())

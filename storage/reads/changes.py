@@ -1,0 +1,204 @@
+"""What "why did it change?" is answered from: lookups by every dimension, versions in force, silences, restarts, examples.
+
+Everything is bounded: of a wide window every so-many-th lookup is read, and the answer says which.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, func, select
+
+from storage.models import telemetry_metadata
+from storage.payloads import unpack
+from storage.reads.hit_rate import ELIGIBLE, HITS
+from storage.reads.sources import samples
+from storage.reads.window import Scope, Window, lookups, rollups, senders, within
+
+DIMENSIONS = ("namespace", "tenant", "model", "model_version", "client", "fingerprint", "source")
+MOST_LOOKUPS = 40_000  # of a window: half a point of a rate is then told apart, and the read stays within some 0.2 s
+EMBEDDER_ATTRIBUTE = "cachescope.embedder"  # engine.semconv.EMBEDDER; storage and engine never import each other
+
+spans = telemetry_metadata.tables["spans"]
+payloads = telemetry_metadata.tables["span_payloads"]
+
+
+def stride(conn: Connection, window: Window, scope: Scope, *, most: int) -> int:
+    """Return k so that every k-th lookup of the window is at most about `most`; 1 = all."""
+    found = rollups(conn, window, scope, ("lookups",), kind="response")
+    count = select(func.coalesce(func.sum(found.c.lookups), 0))
+    return max(1, -(-int(conn.execute(count).scalar_one()) // most))
+
+
+def _sampled(window: Window, scope: Scope, every: int) -> ColumnElement[bool]:
+    condition = and_(within(lookups, window, scope), lookups.c.cache_kind == "response")
+    return condition if every <= 1 else and_(condition, lookups.c.id % every == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """(hits, eligible lookups) by values in the order of DIMENSIONS. stride: every stride-th lookup was read."""
+
+    counts: Mapping[tuple[str, ...], tuple[int, int]]
+    stride: int
+
+
+def segments(conn: Connection, window: Window, scope: Scope) -> Segments:
+    """Return the window's eligible lookups of the response cache by every dimension."""
+    every = stride(conn, window, scope, most=MOST_LOOKUPS)
+    columns = [lookups.c.source_id if name == "source" else lookups.c[name] for name in DIMENSIONS]
+    hits = func.sum(func.iif(lookups.c.outcome.in_(HITS), 1, 0))
+    query = select(*columns, hits, func.count()).where(_sampled(window, scope, every), lookups.c.outcome.in_(ELIGIBLE)).group_by(*columns)
+    names = {row[0]: f"{row[1]} {row[2]}".strip() for row in conn.execute(select(senders.c.id, senders.c.service, senders.c.instance))}
+    found: dict[tuple[str, ...], tuple[int, int]] = {}
+    for *values, k, n in conn.execute(query):
+        key = (*values[:-1], names.get(values[-1], str(values[-1])))
+        before = found.get(key, (0, 0))
+        found[key] = (before[0] + int(k), before[1] + int(n))
+    return Segments(found, every)
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """One state in which lookups were made, and when it was first and last seen. threshold: None where none applied."""
+
+    namespace: str
+    model: str
+    model_version: str
+    policy_version: int | None
+    switch: str
+    threshold: float | None
+    generation: str
+    first_ms: int
+    last_ms: int
+    lookups: int
+
+
+_VERSIONS = ("namespace", "model", "model_version", "policy_version", "switch", "threshold", "generation")
+
+
+def versions(conn: Connection, window: Window, scope: Scope, *, limit: int = 2_000) -> list[Versions]:
+    """Return the states of namespaces and models in the window, the most frequent first."""
+    every = stride(conn, window, scope, most=MOST_LOOKUPS)
+    columns = [lookups.c[name] for name in _VERSIONS]
+    n = func.count()
+    query = (
+        select(*columns, func.min(lookups.c.at_ms), func.max(lookups.c.at_ms), n)
+        .where(_sampled(window, scope, every))
+        .group_by(*columns)
+        .order_by(n.desc())
+        .limit(limit)
+    )
+    return [Versions(*tuple(row)) for row in conn.execute(query)]
+
+
+def embedder(conn: Connection, window: Window, scope: Scope) -> str:
+    """Return the embedder of the newest lookup that had a candidate; '' when none says."""
+    newest = (
+        select(payloads.c.payload)
+        .join(spans, payloads.c.span_id == spans.c.id)
+        .join(lookups, and_(lookups.c.trace_id == spans.c.trace_id, lookups.c.span_id == spans.c.span_id))
+        .where(within(lookups, window, scope), lookups.c.candidates.is_not(None))
+        .order_by(lookups.c.at_ms.desc())
+        .limit(1)
+    )
+    data = conn.execute(newest).scalar()
+    try:
+        attributes = json.loads(unpack(data)).get("attributes") if data else {}
+    except ValueError:
+        return ""
+    return str((attributes or {}).get(EMBEDDER_ATTRIBUTE, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Lookups of one sender in one bucket. at_ms: the bucket's start."""
+
+    service: str
+    at_ms: int
+    lookups: int
+
+
+def activity(conn: Connection, window: Window, *, step_ms: int) -> list[Activity]:
+    """Return every sender's lookups by bucket, of any purpose, oldest first. Buckets without any are absent."""
+    found = rollups(conn, window, Scope(purpose=None), ("source_id", "lookups"), step_ms=step_ms)
+    bucket = (found.c.at_ms - found.c.at_ms % step_ms).label("bucket")
+    query = (
+        select(senders.c.service, bucket, func.sum(found.c.lookups))
+        .join_from(found, senders, senders.c.id == found.c.source_id)
+        .group_by(senders.c.service, bucket)
+        .order_by(bucket)
+    )
+    return [Activity(*row) for row in conn.execute(query)]
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """A scraped counter fell: its process was restarted before this time."""
+
+    at_ms: int
+    service: str
+
+
+_COUNTER = "cachescope_spans_total"
+_CREATED = '{"result":"created"}'  # one series of each gateway: a restart resets all of them
+
+
+def resets(conn: Connection, window: Window, *, limit: int = 50) -> list[Reset]:
+    """Return the restarts of scraped gateways in the window, oldest first; the newest `limit`."""
+    before = func.lag(samples.c.value).over(partition_by=samples.c.source_id, order_by=samples.c.at_ms)
+    ids = [row[0] for row in conn.execute(select(senders.c.id).where(senders.c.kind == "scrape"))]
+    series = (
+        select(samples.c.source_id, samples.c.at_ms, samples.c.value, before.label("earlier"))
+        .where(samples.c.source_id.in_(ids), samples.c.name == _COUNTER, samples.c.labels == _CREATED)
+        .where(samples.c.at_ms >= window.start_ms, samples.c.at_ms < window.end_ms)
+        .subquery()
+    )
+    query = (
+        select(series.c.at_ms, senders.c.service)
+        .join(senders, senders.c.id == series.c.source_id)
+        .where(series.c.value < series.c.earlier)
+        .order_by(series.c.at_ms.desc())
+        .limit(limit)
+    )
+    return [Reset(*row) for row in conn.execute(query)][::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A lookup to look at. prompt: None where prompts are not recorded."""
+
+    trace_id: bytes
+    at_ms: int
+    outcome: str
+    reason: str
+    namespace: str
+    tenant: str
+    prompt: str | None
+
+
+def examples(
+    conn: Connection, window: Window, scope: Scope, literals: Sequence[tuple[str, str]], *, outcomes: Sequence[str], limit: int = 5
+) -> list[Example]:
+    """Return the newest lookups with these values (dimension, value) and outcomes. Looks at 20,000 of the newest at most."""
+    columns = [lookups.c[name] for name in Example.__dataclass_fields__]
+    newest = (
+        select(
+            lookups.c.id, *columns, *(lookups.c[name] for name in DIMENSIONS[:-1] if name not in Example.__dataclass_fields__), _service()
+        )
+        .join_from(lookups, senders, senders.c.id == lookups.c.source_id)
+        .where(within(lookups, window, scope), lookups.c.cache_kind == "response")
+        .order_by(lookups.c.at_ms.desc(), lookups.c.id.desc())
+        .limit(20_000)
+        .subquery()
+    )
+    wanted = [newest.c[name] == value for name, value in literals]
+    query = select(*(newest.c[name] for name in Example.__dataclass_fields__)).where(newest.c.outcome.in_(outcomes), *wanted)
+    return [Example(*row) for row in conn.execute(query.limit(limit))]
+
+
+def _service() -> Any:
+    return func.trim(senders.c.service + " " + senders.c.instance).label("source")

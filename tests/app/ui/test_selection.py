@@ -1,0 +1,66 @@
+"""What is picked on a chart, and what is saved from a table."""
+
+import io
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.ui import panels, tables
+
+AT = 1_775_000_040_000  # 2026-03-31 23:34 UTC
+
+
+@pytest.mark.parametrize(
+    ("selection", "picked"),
+    [
+        ({"points": [{"x": "2026-03-31 23:34:00"}], "box": []}, (AT, None)),
+        ({"points": [], "box": [{"x": ["2026-03-31 23:36:00.5", "2026-03-31 23:34:00"]}]}, (AT, AT + 120_500)),
+        ({"points": [{"x": "2026-03-31 23:50:00"}], "box": [{"x": ["2026-03-31 23:34:00", "2026-03-31 23:35:00"]}]}, (AT, AT + 60_000)),
+        ({"points": [], "box": []}, None),
+        ({"points": [{"x": "no time"}], "box": []}, None),
+        ({"points": [{}], "box": [{"x": []}]}, None),
+        ({}, None),
+    ],
+)
+def test_a_selection_is_a_time_or_a_region_or_nothing(selection: dict[str, object], picked: tuple[int, int | None] | None) -> None:
+    assert panels.times(selection) == picked
+
+
+ROWS = [{"namespace": "=1+1", "n": 3, "hit rate": None}, {"namespace": "@faq", "n": 4, "hit rate": 61.5}]
+
+
+def test_a_csv_holds_what_is_shown_and_no_formula() -> None:
+    read = pd.read_csv(io.BytesIO(tables.csv(ROWS)))
+    assert list(read["namespace"]) == ["'=1+1", "'@faq"]
+    assert list(read["n"]) == [3, 4]
+    assert read["hit rate"].isna().tolist() == [True, False]
+
+
+def test_a_parquet_file_keeps_types_and_texts() -> None:
+    read = pd.read_parquet(io.BytesIO(tables.parquet(ROWS)))
+    assert list(read["namespace"]) == ["=1+1", "@faq"]
+    assert read["n"].dtype == "int64"
+
+
+def _picked() -> None:
+    import streamlit as st
+
+    from app.ui import filters
+
+    if "done" not in st.session_state:
+        st.session_state["done"] = True
+        filters.pick_time(1_775_000_040_000, None)
+    st.write(str(filters.held_since()))
+    st.button("region", on_click=filters.pick_time, args=(1_775_000_040_000, 1_775_000_400_000))
+    st.button("forget", on_click=filters.forget_since)
+
+
+def test_a_point_is_kept_in_the_url_and_a_region_becomes_the_range() -> None:
+    test = AppTest.from_function(_picked).run()
+    assert test.query_params["since"] == "2026-03-31T23:34"
+    assert test.markdown[0].value == str(AT)
+    test.button[0].click().run()
+    assert "since" not in test.query_params
+    assert test.session_state["range"] == "custom"
+    assert (test.session_state["to"] - test.session_state["from"]).total_seconds() == 360

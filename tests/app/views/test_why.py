@@ -1,0 +1,158 @@
+"""The question "the hit rate fell at 14:00, why?" on recorded incidents, through the store and the view."""
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.analysis.attribution import explain, tabulate
+from app.analysis.hit_rate import ELIGIBLE, HITS
+from app.views import causes, hit_rate, marks, overview, why, why_rows
+from app.views.why import Why
+from engine import semconv
+from storage import metrics
+from storage.errors import StoreMissing
+from storage.reads import changes
+from storage.reads.window import Scope, Window
+from storage.rows import SampleRow, SourceKey
+from storage.store import Store, open_ops
+from tests.bench import incident
+from tests.support import telemetry
+
+NOW = 1_775_001_600_000
+AT = NOW - 20 * 60_000
+HOUR = Window.of(NOW - 3_600_000, NOW)
+Load = Callable[..., Why]
+
+
+def no_store() -> Store:
+    raise StoreMissing("there is no telemetry database yet; start the collector")
+
+
+@pytest.fixture(scope="module", params=incident.KINDS)
+def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Load]]:
+    folder = Path(tmp_path_factory.mktemp(request.param))
+    store, ops = telemetry.open_store(folder), open_ops(telemetry.settings(folder))
+    incident.write(store, ops, request.param, now_ms=NOW, at_ms=AT, hours=1.0, per_minute=20)
+
+    def load(window: Window = HOUR, **more: object) -> Why:
+        given = {"window": window, "before": window.previous, "before_name": "the period before", "scope": Scope(), **more}
+        return why.load(lambda: store, lambda: ops, **given)  # type: ignore[arg-type]
+
+    yield request.param, load
+    store.close()
+    ops.close()
+
+
+ANSWERS = {"purge": "cache", "model": "model", "traffic": "traffic", "outage": "none"}
+FIRST = {"purge": "namespace faq", "model": "model version 2026-10", "traffic": "client batch-import/1"}
+
+
+def test_an_incident_is_laid_to_its_cause_and_its_minute(loaded: tuple[str, Load]) -> None:
+    kind, load = loaded
+    view = load(window=Window.of(NOW - 1_800_000, NOW)) if kind == "outage" else load()
+    assert view.verdict.whose == ANSWERS[kind]
+    told = why_rows.headline(view)
+    if kind == "outage":
+        assert "no lookup came" in told
+        return
+    assert causes.segment_name(view.segments[0]) == FIRST[kind]
+    assert view.sides.found
+    assert abs(view.sides.now.start_ms - AT) <= 3 * 60_000
+    assert told.startswith(why_rows.WHOSE[ANSWERS[kind]])
+    assert "points since" in told
+    assert FIRST[kind].removeprefix("namespace ").split()[-1] in told
+    if kind == "purge":
+        assert "purge of faq, by ann" in told
+    assert view.examples
+    assert all(row["trace"] for row in why_rows.example_rows(view))
+    for example in view.examples:
+        assert example.outcome in {"miss", "coalesced"}
+        assert view.sides.now.start_ms <= example.at_ms < view.sides.now.end_ms
+
+
+def test_a_picked_time_and_a_chosen_period_are_compared_as_asked(loaded: tuple[str, Load]) -> None:
+    _, load = loaded
+    picked = load(since_ms=AT)
+    assert (picked.sides.now.start_ms, picked.sides.before.end_ms) == (AT // 60_000 * 60_000,) * 2
+    assert picked.sides.now.length_ms == picked.sides.before.length_ms
+    chosen = load(find=False)
+    assert chosen.sides.before == HOUR.previous
+
+
+def test_tables_hold_finite_numbers_and_hits_and_misses_sum_to_the_change(loaded: tuple[str, Load]) -> None:
+    _, load = loaded
+    view = load(since_ms=AT)
+    change = view.change
+    assert change is not None
+    for side in (HITS, ("miss", "coalesced")):
+        assert sum(one.effect_ratio for one in view.became if one.outcome in side) == pytest.approx(change.ratio)
+    for rows in (why_rows.segment_rows(view, {}), why_rows.part_rows(view), why_rows.became_rows(view), why_rows.dimension_rows(view)):
+        assert all(math.isfinite(value) for row in rows for value in row.values() if isinstance(value, float))
+
+
+def test_too_little_and_nothing_are_said(loaded: tuple[str, Load]) -> None:
+    _, load = loaded
+    empty = load(window=Window.of(NOW + 86_400_000, NOW + 90_000_000))
+    assert "no eligible lookups" in why_rows.headline(empty)
+    few = load(since_ms=HOUR.end_ms - 60_000)
+    assert few.segments == ()
+    assert "at least 30 are needed" in why_rows.headline(few)
+
+
+def test_without_a_database_the_failure_is_named(tmp_path: Path) -> None:
+    ops = open_ops(telemetry.settings(tmp_path))
+    view = why.load(no_store, lambda: ops, window=HOUR, before=HOUR.previous, before_name="the period before", scope=Scope())
+    ops.close()
+    assert [failure.source for failure in view.failures] == [why.TELEMETRY]
+    assert view.verdict.whose == "none"
+
+
+def test_hostile_names_and_one_lookup_are_no_trouble(tmp_path: Path) -> None:
+    store = telemetry.open_store(tmp_path)
+    made = next(telemetry.make(start_ms=NOW - 60_000, end_ms=NOW, per_minute=5))
+    made = incident.replace(made, lookup=made.lookup._replace(namespace=telemetry.HOSTILE, outcome="miss", tenant=""))
+    telemetry.write(store, [made], now_ms=NOW)
+    ops = open_ops(telemetry.settings(tmp_path))
+    view = why.load(lambda: store, lambda: ops, window=HOUR, before=HOUR.previous, before_name="the period before", scope=Scope())
+    assert view.rate_now is not None
+    assert (view.rate_now.k, view.rate_now.n) == (0, 1)
+    store.close()
+    ops.close()
+
+
+def test_a_wide_window_is_decomposed_from_a_part_and_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = telemetry.open_store(tmp_path)
+    telemetry.seed(store, now_ms=NOW, hours=1, per_minute=20)
+    monkeypatch.setattr(changes, "MOST_LOOKUPS", 300)
+    with store.read() as conn:
+        every = changes.stride(conn, HOUR, Scope(), most=300)
+        read = sum(n for _, n in changes.segments(conn, HOUR, Scope()).counts.values())
+    store.close()
+    assert every == 4
+    assert 200 < read <= 300
+
+
+def test_a_restart_seen_in_scraped_counters_is_a_mark(tmp_path: Path) -> None:
+    store, ops = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
+    telemetry.seed(store, now_ms=NOW, hours=0.1)
+    target = SourceKey("scrape", "http://127.0.0.1:8080/metrics")
+    for at, value in ((NOW - 90_000, 50.0), (NOW - 60_000, 80.0), (NOW - 30_000, 4.0)):
+        sample = SampleRow("cachescope_spans_total", metrics.labels_text({"result": "created"}), "counter", at, value)
+        metrics.write_samples(store, target, [sample], now_ms=at)
+    found, failure = marks.load(lambda: store, lambda: ops, HOUR, Scope())
+    view = hit_rate.load(lambda: store, lambda: ops, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
+    store.close()
+    ops.close()
+    assert failure is None
+    assert [(mark.kind, mark.at_ms) for mark in found] == [("restart", NOW - 30_000)]
+    assert view.marks == found
+
+
+def test_storage_s_names_are_those_of_engine_and_analysis() -> None:
+    assert changes.EMBEDDER_ATTRIBUTE == semconv.EMBEDDER
+    assert (changes.HITS, changes.ELIGIBLE) == (HITS, ELIGIBLE)
+    assert explain(tabulate(changes.DIMENSIONS, {}, {})) == []
+    assert causes.DIMENSION_NAMES.keys() == set(changes.DIMENSIONS)
+    assert overview.TELEMETRY == why.TELEMETRY

@@ -1,0 +1,155 @@
+"""Rates weighted by requests, tokens and money; the lifetime's; what is saved net; and what has no answer."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from app.analysis.hit_rate import ELIGIBLE, HITS
+from app.analysis.savings import savings
+from app.views import hit_rate, rates, worth
+from app.views.worth import Worth
+from storage.reads import hit_rate as reads
+from storage.reads.window import Scope, Window
+from storage.store import Store, open_ops
+from tests.support import telemetry
+from tests.support.telemetry import Made
+
+NOW = 1_775_000_000_000
+HOUR = Window.of(NOW - 3_600_000, NOW)
+
+
+def made(count: int, **changes: object) -> list[Made]:
+    found = telemetry.make(start_ms=NOW - 3_600_000, end_ms=NOW - 60_000, per_minute=count / 59, seed=5)
+    return [dataclasses.replace(one, lookup=one.lookup._replace(**changes)) for one in found]
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
+    opened = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
+    yield opened
+    for store in opened:
+        store.close()
+
+
+def load(
+    stores: tuple[Store, Store], rows: Sequence[Made], *, usd_per_hour: float | None = None, namespace: str | None = None
+) -> hit_rate.Loaded:
+    telemetry.write(stores[0], list(rows), now_ms=NOW)
+    view = hit_rate.load(
+        lambda: stores[0],
+        lambda: stores[1],
+        window=HOUR,
+        scope=Scope(namespace=namespace),
+        window_name="the last hour",
+        now_ms=NOW,
+        usd_per_hour=usd_per_hour,
+    )
+    assert view.loaded is not None
+    return view.loaded
+
+
+def value(found: Worth, label: str) -> str:
+    return next(dial.value for dial in worth.dials(found) if dial.label == label)
+
+
+def test_weights_are_sums_divided_and_not_rates_averaged(stores: tuple[Store, Store]) -> None:
+    rows = made(300)
+    found = load(stores, rows, usd_per_hour=0.001)
+    eligible = [one.lookup for one in rows if one.lookup.outcome in ELIGIBLE]
+    hits = [row for row in eligible if row.outcome in HITS]
+
+    def tokens(some: Sequence[telemetry.LookupRow]) -> int:
+        return sum((row.input_tokens or 0) + (row.output_tokens or 0) for row in some)
+
+    saved, spent = sum(row.saved_usd or 0 for row in hits), sum(row.cost_usd or 0 for row in eligible if row.outcome == "miss")
+    assert found.worth.requests is not None
+    assert found.worth.requests.ratio == pytest.approx(len(hits) / len(eligible))
+    assert found.worth.tokens.ratio is not None
+    assert found.worth.tokens.ratio.ratio == pytest.approx(tokens(hits) / tokens(eligible))
+    assert found.worth.money.ratio is not None
+    assert found.worth.money.ratio.ratio == pytest.approx(saved / (saved + spent), abs=1e-6)
+    assert found.worth.lifetime == found.counts.hit_rate
+    assert found.worth.usd.net == pytest.approx(found.worth.usd.gross - found.worth.usd.cost)  # type: ignore[operator]
+    assert "pays above" in next(dial.detail for dial in worth.dials(found.worth) if dial.label == "Money saved, net")
+
+
+def test_without_prices_and_tokens_there_is_no_weighted_rate_and_it_is_said(stores: tuple[Store, Store]) -> None:
+    found = load(stores, made(60, saved_usd=None, cost_usd=None, input_tokens=None, output_tokens=None, saved_ms=None, lookup_ms=None))
+    assert value(found.worth, "By tokens") == value(found.worth, "By money") == value(found.worth, "Money saved, net") == "no data"
+    assert value(found.worth, "Time saved, net") == "no data"
+    assert found.worth.money.refused == "no lookup has a known price"
+
+
+def test_a_negative_cost_is_refused_with_its_reason(stores: tuple[Store, Store]) -> None:
+    found = load(stores, made(60, saved_usd=-5.0, cost_usd=-5.0))
+    assert found.worth.money.refused == "a negative cost was reported"
+    assert value(found.worth, "By money") == "no data"
+
+
+@pytest.mark.parametrize(("outcome", "rate"), [("exact_hit", "100.0 %"), ("miss", "0.0 %")])
+def test_all_hits_and_all_misses_are_numbers(stores: tuple[Store, Store], outcome: str, rate: str) -> None:
+    found = load(stores, made(60, outcome=outcome, tenant="one", prompt_hash="one"))
+    assert hit_rate.coverage_dials(found)[0].value == rate
+    assert found.counts.hit_rate is not None
+    assert all("nan" not in f"{dial.value} {dial.detail}".lower() for dial in worth.dials(found.worth))
+
+
+def test_few_clusters_have_no_interval_and_say_so(stores: tuple[Store, Store]) -> None:
+    rows = [dataclasses.replace(one, lookup=one.lookup._replace(at_ms=NOW - 600_000, tenant="one")) for one in made(40)]
+    found = load(stores, rows)
+    assert "only 1 cluster: too few for an interval (40 needed)" in hit_rate.coverage_dials(found)[0].detail
+
+
+def test_what_the_cache_costs_is_not_split_over_a_part_of_the_traffic(stores: tuple[Store, Store]) -> None:
+    found = load(stores, made(60), usd_per_hour=1.0, namespace="faq")
+    assert found.worth.usd.net is None
+    assert "not known for this selection" in worth.dials(found.worth)[3].detail
+
+
+def test_held_out_lookups_are_told_beside_the_rate(stores: tuple[Store, Store]) -> None:
+    rows = made(200)
+    held = [dataclasses.replace(one, lookup=one.lookup._replace(outcome="miss", reason="holdout")) for one in rows[:20]]
+    found = load(stores, [*held, *rows[20:]])
+    assert found.worth.without_holdout is not None
+    assert found.worth.without_holdout.k == found.counts.hits + 20
+
+
+def test_a_tier_s_own_rate_is_of_those_that_came_to_it() -> None:
+    def cell(outcome: str, tier: str, n: int, reason: str = "") -> reads.Cell:
+        return reads.Cell("response", "faq", "acme", "m", tier, outcome, reason, n, *([0] * 10))
+
+    steps = rates.funnel(
+        [
+            cell("exact_hit", "memory", 50),
+            cell("exact_hit", "store", 10),
+            cell("semantic_hit", "vector", 10),
+            cell("miss", "", 20, "no_candidate"),
+            cell("miss", "", 10, "exact_only"),
+        ]
+    )
+    asked = [(step.name, step.asked.k, step.asked.n) for step in steps if step.asked]
+    assert asked == [("memory tier", 50, 100), ("store tier", 10, 50), ("vector tier", 10, 30)]
+    assert [step.share.k for step in steps] == [50, 10, 10, 0, 30]
+
+
+def test_caches_of_other_kinds_are_in_tokens_and_never_in_the_rate(stores: tuple[Store, Store]) -> None:
+    other = [
+        dataclasses.replace(
+            one,
+            lookup=one.lookup._replace(cache_kind="provider_prompt", outcome="partial_hit", input_tokens=100, cached_input_tokens=cached),
+        )
+        for one, cached in zip(made(4), (80, None, 0, 500), strict=False)
+    ]
+    found = load(stores, other)
+    assert found.counts.total == 0
+    assert found.others[0].cache_kind == "provider_prompt"
+    assert hit_rate.other_rows(found)[0]["input tokens from it"] == f"40.0 % of 200 (n = 2 of {len(other)})"
+
+
+def test_break_even_by_hand() -> None:
+    found = savings(gross=10.0, hits_known=50, hits=100, cost=5.0, eligible=200)
+    assert (found.gross, found.net, found.break_even_ratio) == (20.0, 15.0, 0.125)
+    assert savings(gross=None, hits_known=0, hits=5, cost=1.0, eligible=9).net is None
+    assert savings(gross=-1.0, hits_known=1, hits=1, cost=1.0, eligible=9).break_even_ratio is None
