@@ -224,7 +224,7 @@ def main() -> None:
     options.add_argument("--fow", type=Path)
     options.add_argument("--failures", action="store_true")
     options.add_argument(
-        "--limit", type=int, default=600, help="pairs of PAWS-X and texts of GPTCache's data: they are long, and embed slowly"
+        "--limit", type=int, default=200, help="pairs of PAWS-X and texts of GPTCache's data: they are long, and embed slowly"
     )
     options.add_argument("--neighbours", type=int, default=1500, help="questions of banking77 and of clinc150; 0 leaves them out")
     options.add_argument("--calibrate", action="store_true", help="only the tuning half: prefixes and thresholds")

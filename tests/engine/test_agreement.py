@@ -16,6 +16,7 @@ from engine.cache import CacheRequest
 from engine.gateway.answers import Answer
 from engine.gateway.boundary import Boundary
 from engine.gateway.inbound import inbound_of
+from engine.leases import Leases
 from engine.settings import EngineSettings, GatewaySettings
 from engine.telemetry import Telemetry
 from tests.engine.rig import SECRET, chat, rig
@@ -57,7 +58,8 @@ async def test_a_held_out_hit_tells_on_its_span_how_far_the_answers_agree(tmp_pa
     telemetry = Telemetry(GatewaySettings(EngineSettings("sqlite:///x", SECRET)), exporter=exporter)
     inbound = inbound_of({"type": "http", "headers": [], "query_string": b""})
     async with rig(tmp_path) as it:
-        boundary = Boundary(it.cache, telemetry)
+        leases = Leases(it.store, owner="gw-1", faults=lambda tier, operation: it.faults.update([(tier, operation)]))
+        boundary = Boundary(it.cache, telemetry, leases, give_up_s=5)
         await it.teach("May I return it?", "Yes, within 30 days.")
         await it.cache.control.set_policy("faq", {"holdout_ratio": 1.0})
         for status, text in ((200, "Yes, within 60 days."), (500, "Yes, within 60 days.")):
