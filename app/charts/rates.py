@@ -73,9 +73,9 @@ def hit_rate(buckets: Sequence[Bucket], window: Window, marks: Sequence[Mark] = 
     theme.time_axis(made, window)
     theme.ratio_axis(made)
     if break_even is not None and break_even <= 1:
-        told = {"text": "pays above", "font": {"size": 11}, "yshift": -2}
+        told = {"text": f"pays above {words.ratio(break_even)}", "font": {"size": 11}}
         line = {"color": theme.NEUTRAL, "dash": "dash", "width": 1}
-        made.add_hline(y=break_even * 100, line=line, annotation=told, annotation_position="bottom right")
+        made.add_hline(y=break_even * 100, line=line, annotation=told, annotation_position="top left")
     theme.act_marks(made, marks, top=97)
     title = f"Hit rate per {words.each(window.bucket_ms)}, with its 95 % interval"
     return Chart(title, made, f"{title}: a line from {words.span(window.start_ms, window.end_ms)}")

@@ -185,7 +185,12 @@ class Config(KeptSettings):
         description="Table: model name to input_usd, output_usd and cached_input_usd per million tokens. "
         "A model without a price has no cost.",
     )
-    cache_usd_per_hour: float | None = Field(default=None, ge=0, description="What running the cache costs, US dollars. Unset: unknown.")
+    cache_usd_per_hour: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="What running the cache costs, US dollars an hour. Unset: not known, and savings are shown gross.",
+    )
     scrape_targets: tuple[TargetTable, ...] = Field(
         default=(),
         description="List of further /metrics pages: url, interval_s, timeout_s, jitter_ratio, bearer or username and password, ca_file, "

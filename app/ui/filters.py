@@ -149,9 +149,9 @@ def pick_time(start_ms: int, end_ms: int | None) -> None:
         window = Window.of(start_ms, end_ms)
         forget_since()
         st.session_state["range"] = ABSOLUTE
-        st.session_state["from"], st.session_state["to"] = (
-            datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None) for ms in (window.start_ms, window.end_ms)
-        )
+        for name, ms in (("from", window.start_ms), ("to", window.end_ms)):
+            st.session_state[name] = datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None)
+            st.query_params[name] = minute(ms)  # the widget may not be drawn yet, and a value that is its first is not written
     st.session_state[PICKED] = True
 
 

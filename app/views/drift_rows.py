@@ -9,7 +9,7 @@ from app.analysis.drift import Change
 from app.analysis.entropy import Entropy
 from app.views import words
 from app.views.dial import Dial
-from app.views.drift import FEW, LEAST, MOST, NAMES, Drift, Found, Kind, Panel
+from app.views.drift import FALSE_SHARE, FEW, LEAST, MOST, NAMES, Drift, Found, Kind, Panel
 from storage.reads.drift import PromptSample
 
 _MEASURES = {
@@ -94,7 +94,7 @@ def _verdict(panel: Panel) -> str:
         return "as at the same time before"
     if panel.certain:
         return "changed, too little to act on"
-    return "within chance"
+    return "within chance" if panel.p_value is None or panel.p_value > FALSE_SHARE else "not in both halves"
 
 
 def panel_rows(view: Drift) -> list[dict[str, object]]:
@@ -128,7 +128,7 @@ def _value(key: str, value: float | None) -> str:
         return words.NO_DATA
     if key == "hit_rate":
         return f"{value * 100:.1f} points"
-    return f"{value:.3f} {_MEASURES[key][1]}".strip()
+    return f"{value:.3f} {_MEASURES[key][1]}".strip().replace("-", "−")
 
 
 def lists(view: Drift) -> list[tuple[str, tuple[Kind, ...]]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.analysis.hit_rate import HITS, OUTCOMES, Counts, count
 from app.analysis.intervals import difference, wilson
-from app.views import marks, rates, words
+from app.views import causes, marks, rates, words
 from app.views.decision import reason_in_words
 from app.views.dial import Dial
 from app.views.parts import Failure, attempt
@@ -81,6 +81,7 @@ def load(
     window_name: str,
     now_ms: int,
     before: Window | None = None,
+    before_name: str = "the period before",
     usd_per_hour: float | None = None,
 ) -> HitRate:
     """Return the page. Only traffic is counted; warm-ups and probes are not.
@@ -93,7 +94,7 @@ def load(
 
     read = attempt(TELEMETRY, read_all, hides="every number of this page")
     marked, unmarked = marks.load(telemetry, ops, window, scope)
-    sentence, bad = _sentence(read.value, window_name)
+    sentence, bad = _sentence(read.value, window_name, before_name)
     if read.failure and read.failure.missing:
         sentence, bad = "No telemetry has been stored yet", False
     failures = tuple(failure for failure in (read.failure, unmarked) if failure)
@@ -137,7 +138,7 @@ def _reasons(cells: Sequence[Cell]) -> tuple[Reason, ...]:
     return tuple(Reason(outcome, reason, lookups, of[outcome]) for (outcome, reason), lookups in ordered)
 
 
-def _sentence(loaded: Loaded | None, window_name: str) -> tuple[str, bool]:
+def _sentence(loaded: Loaded | None, window_name: str, before_name: str) -> tuple[str, bool]:
     if loaded is None:
         return "The telemetry database does not answer: no hit rate is known here", True
     share = loaded.counts.hit_rate
@@ -148,12 +149,16 @@ def _sentence(loaded: Loaded | None, window_name: str) -> tuple[str, bool]:
         for outcome in HITS
         if loaded.counts.of(outcome)
     ]
+    change = difference(share, loaded.before.hit_rate)
+    moved = change is not None and change.clear and abs(change.ratio) >= causes.MIN_CHANGE
     told = f"Hit rate {words.percent(share)} ({words.interval(share)}, n = {words.count(share.n)}) in {window_name}"
+    if change is not None and moved:
+        told += f", {'up' if change.ratio > 0 else 'down'} {abs(change.ratio) * 100:.1f} points on {before_name}"
     told += f": {words.listed(parts)}." if parts else ": no hits."
     lost = next((reason for reason in sorted(loaded.reasons, key=lambda r: -r.lookups) if reason.outcome == "miss"), None)
     if lost:
         told += f" Most misses: {_miss(lost.reason)} ({words.count(lost.lookups)} of {words.count(lost.of)})."
-    return told, False
+    return told, bool(change and moved and change.ratio < 0)
 
 
 def _miss(reason: str) -> str:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from app.analysis.hit_rate import ELIGIBLE, HITS, Counts, count
+from app.analysis.hit_rate import ELIGIBLE, HITS, count
 from app.analysis.intervals import MIN_CLUSTERS, Ratio, Share, clustered, wilson
 from app.analysis.savings import Savings, savings
 from app.views import rates, words
 from app.views.dial import Dial
 from storage.reads import changes, hit_rate, window
 from storage.reads.hit_rate import Cell, Cluster
-from storage.reads.window import MINUTE_MS, Scope, Window
+from storage.reads.window import Scope, Window
 
 HELD_OUT = "holdout"  # the reason of a miss that would have been a hit, and was sent upstream to learn the truth
 _HOUR_MS = 3_600_000
@@ -56,6 +56,7 @@ def load(conn: Connection, shown: Window, scope: Scope, cells: Sequence[Cell], *
     found = hit_rate.clusters(conn, shown, scope)
     first_ms = window.extent(conn).first_ms
     counts = rates.totals(cells)
+    lifetime, since_ms = _lifetime(conn, shown, scope)
     every = changes.stride(conn, shown, scope, most=_MOST_TIMED)
     spent = hit_rate.overhead(conn, shown, scope, every=every)
     held = sum(cell.lookups for cell in mine if cell.outcome == "miss" and cell.reason == HELD_OUT)
@@ -67,8 +68,8 @@ def load(conn: Connection, shown: Window, scope: Scope, cells: Sequence[Cell], *
         tokens=_tokens(mine, found),
         money=_money(mine, found),
         without_holdout=wilson(counts.hits + held, counts.eligible) if held else None,
-        lifetime=_lifetime(conn, shown, scope, first_ms).hit_rate,
-        since_ms=first_ms,
+        lifetime=lifetime,
+        since_ms=since_ms,
         usd=savings(
             gross=sum(cell.saved_nusd for cell in hits) / 1e9,
             hits_known=sum(cell.saved_usd_n for cell in hits),
@@ -87,11 +88,10 @@ def load(conn: Connection, shown: Window, scope: Scope, cells: Sequence[Cell], *
     )
 
 
-def _lifetime(conn: Connection, shown: Window, scope: Scope, first_ms: int | None) -> Counts:
-    if first_ms is None:
-        return Counts()
-    rows = hit_rate.totals(conn, Window.of(first_ms, max(shown.end_ms, first_ms + MINUTE_MS)), scope)
-    return count((row.outcome, row.lookups) for row in rows if row.cache_kind == rates.RESPONSE)
+def _lifetime(conn: Connection, shown: Window, scope: Scope) -> tuple[Share | None, int | None]:
+    """Return the hit rate of all that rollups still hold, and since when."""
+    rows = [row for row in hit_rate.totals(conn, Window(0, shown.end_ms), scope) if row.cache_kind == rates.RESPONSE]
+    return count((row.outcome, row.lookups) for row in rows).hit_rate, min((row.at_ms for row in rows), default=None)
 
 
 def _tokens(cells: Sequence[Cell], found: Sequence[Cluster]) -> Weighted:

@@ -29,8 +29,8 @@ payloads = telemetry_metadata.tables["span_payloads"]
 def stride(conn: Connection, window: Window, scope: Scope, *, most: int) -> int:
     """Return k so that every k-th lookup of the window is at most about `most`; 1 = all."""
     found = rollups(conn, window, scope, ("lookups",), kind="response")
-    count = select(func.coalesce(func.sum(found.c.lookups), 0))
-    return max(1, -(-int(conn.execute(count).scalar_one()) // most))
+    count = conn.execute(select(func.coalesce(func.sum(found.c.lookups), 0))).scalar_one()
+    return max(1, -(-int(count) // most))
 
 
 def _sampled(window: Window, scope: Scope, every: int) -> ColumnElement[bool]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, func, literal, select
 
-from storage.reads.window import Scope, Window, lookups, rollups, within
+from storage.reads.window import MINUTE_MS, Scope, Window, lookups, rollups, within
 
 # Outcomes that could have been hits, as in app.analysis.hit_rate; a test holds the two equal.
 HITS = ("exact_hit", "semantic_hit", "partial_hit", "stale_hit")
@@ -66,7 +66,7 @@ _SUMS = (
 
 
 def series(conn: Connection, window: Window, scope: Scope, *, step_ms: int | None = None) -> list[Count]:
-    """Return counts by bucket (the chart's, or of `step_ms`), kind and outcome. Buckets without lookups are absent."""
+    """Return counts by bucket (the chart's, or of `step_ms`, whole minutes), kind and outcome. Buckets without lookups are absent."""
     step = step_ms or window.bucket_ms
     found = rollups(conn, window, scope, ("cache_kind", "outcome", "lookups"), step_ms=step)
     bucket = (found.c.at_ms - found.c.at_ms % step).label("bucket")
@@ -82,8 +82,7 @@ def cells(conn: Connection, window: Window, scope: Scope, *, by: Sequence[str] =
     """Return the window's sums by these dimensions; the others are ''. Leave tenants out where there may be very many."""
     found = rollups(conn, window, scope, (*by, *_SUMS))
     shown = [found.c[name] if name in by else literal("").label(name) for name in DIMENSIONS]
-    sums = [func.sum(found.c[name]) for name in _SUMS]
-    query = select(*shown, *sums).group_by(*(found.c[name] for name in by))
+    query = select(*shown, *(func.sum(found.c[name]) for name in _SUMS)).group_by(*(found.c[name] for name in by))
     return [Cell(*row) for row in conn.execute(query)]
 
 
@@ -99,19 +98,20 @@ class Place:
 
 def places(conn: Connection, window: Window, scope: Scope, *, limit: int) -> list[Place]:
     """Return the `limit` busiest places of the window, the busiest first."""
-    found = rollups(conn, window, scope, ("namespace", "tenant", "model", "outcome", "lookups"), kind="response")
-    columns = [found.c[name] for name in ("namespace", "tenant", "model")]
-    n = func.sum(found.c.lookups)
+    names = ("namespace", "tenant", "model")
+    found = rollups(conn, window, scope, (*names, "outcome", "lookups"), kind="response")
+    columns = [found.c[name] for name in names]
     counts = [func.sum(func.iif(found.c.outcome == outcome, found.c.lookups, 0)) for outcome in OUTCOMES]
-    rows = conn.execute(select(*columns, *counts).group_by(*columns).order_by(n.desc(), *columns).limit(limit))
-    return [Place(row[0], row[1], row[2], dict(zip(OUTCOMES, row[3:], strict=True))) for row in rows]
+    query = select(*columns, *counts).group_by(*columns).order_by(func.sum(found.c.lookups).desc(), *columns).limit(limit)
+    return [Place(row[0], row[1], row[2], dict(zip(OUTCOMES, row[3:], strict=True))) for row in conn.execute(query)]
 
 
 def totals(conn: Connection, window: Window, scope: Scope) -> list[Count]:
-    """Return the window's counts by kind and outcome, whatever its length; at_ms is its start."""
+    """Return the window's counts by kind and outcome, whatever its length; at_ms is where the earliest rollup begins."""
     found = rollups(conn, window, scope, ("cache_kind", "outcome", "lookups"))
-    query = select(found.c.cache_kind, found.c.outcome, func.sum(found.c.lookups)).group_by(found.c.cache_kind, found.c.outcome)
-    return [Count(window.start_ms, *row) for row in conn.execute(query)]
+    columns = (found.c.cache_kind, found.c.outcome)
+    query = select(func.min(found.c.at_ms), *columns, func.sum(found.c.lookups)).group_by(*columns)
+    return [Count(*row) for row in conn.execute(query)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +136,9 @@ MOST_CLUSTERS = 20_000  # above it, tenants are put together: one cluster a buck
 
 def clusters(conn: Connection, window: Window, scope: Scope) -> list[Cluster]:
     """Return the window's clusters in the order of time."""
-    step = window.bucket_ms
-    columns = ("tenant", "outcome", "lookups", "input_tokens", "output_tokens", "saved_nusd", "cost_nusd")
-    found = rollups(conn, window, scope, columns, step_ms=step, kind="response")
+    step = max(MINUTE_MS, window.bucket_ms)  # what comes in one go lasts longer than the ten seconds of the finest chart
+    names = ("tenant", "outcome", "lookups", "input_tokens", "output_tokens", "saved_nusd", "cost_nusd")
+    found = rollups(conn, window, scope, names, step_ms=step, kind="response")
     bucket = (found.c.at_ms - found.c.at_ms % step).label("bucket")
     eligible, hit = found.c.outcome.in_(ELIGIBLE), found.c.outcome.in_(HITS)
     tokens = found.c.input_tokens + found.c.output_tokens
@@ -151,7 +151,7 @@ def clusters(conn: Connection, window: Window, scope: Scope) -> list[Cluster]:
         func.sum(func.iif(hit, 0, found.c.cost_nusd)),
     ]
     tenants = conn.execute(select(func.count(func.distinct(found.c.tenant))).where(eligible)).scalar_one()
-    by = [bucket] if tenants * len(window.buckets) > MOST_CLUSTERS else [bucket, found.c.tenant]
+    by = [bucket] if tenants * (window.length_ms // step) > MOST_CLUSTERS else [bucket, found.c.tenant]
     query = select(bucket, *sums).where(eligible).group_by(*by).order_by(*by)
     return [Cluster(*row) for row in conn.execute(query)]
 

@@ -1,12 +1,14 @@
 """What is picked on a chart, and what is saved from a table."""
 
 import io
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.ui import panels, tables
+from app.ui import handles, panels, tables
+from tests.app import support
 
 AT = 1_775_000_040_000  # 2026-03-31 23:34 UTC
 
@@ -64,3 +66,27 @@ def test_a_point_is_kept_in_the_url_and_a_region_becomes_the_range() -> None:
     assert "since" not in test.query_params
     assert test.session_state["range"] == "custom"
     assert (test.session_state["to"] - test.session_state["from"]).total_seconds() == 360
+
+
+def _bar() -> None:
+    import streamlit as st
+
+    from app.ui import filters
+
+    selection = filters.bar(compare=True)
+    st.write(f"{selection.range} {selection.start_ms} {selection.end_ms}")
+    st.button("region", on_click=filters.pick_time, args=(1_775_000_040_000, 1_775_000_400_000))
+
+
+def test_a_region_moves_the_bar_and_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in support.environ(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    handles.wiring.clear()
+    test = AppTest.from_function(_bar, default_timeout=60).run()
+    test.button[0].click().run()
+    assert not test.exception
+    assert test.markdown[-1].value == "custom 1775000040000 1775000400000"
+    assert (test.query_params["from"], test.query_params["to"]) == ("2026-03-31T23:34", "2026-03-31T23:40")
+    test.run()
+    assert test.markdown[-1].value == "custom 1775000040000 1775000400000"
+    handles.wiring.clear()

@@ -213,7 +213,7 @@ def test_overview_compares_with_the_period_that_was_chosen(store: Store, ops: St
 
 def test_a_miss_without_a_reason_is_one_that_nothing_stored_matches() -> None:
     loaded = hit_rate.Loaded(Counts({"miss": 3, "exact_hit": 1}), (), (), (), (hit_rate.Reason("miss", "", 3, 3),), (), Extent(None, None))
-    told, _ = hit_rate._sentence(loaded, "the last hour")
+    told, _ = hit_rate._sentence(loaded, "the last hour", "the period before")
     assert "nothing stored that matches (3 of 3)" in told
     assert hit_rate.reason_rows(loaded)[0]["reason"] == "nothing stored that matches"
 
