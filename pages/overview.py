@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.charts import latency, rates
-from app.ui import chrome, filters, handles, lever, panels, states, tables, why_panel
+from app.ui import chrome, filters, handles, lever, panels, regret_panel, states, tables, why_panel
 from app.views import overview, overview_rows
 
 selection = chrome.open_page("Overview", compare=True)
@@ -37,6 +37,7 @@ def body() -> None:
         why_panel.line(why_panel.answer(selection, window))
         chrome.dials(overview_rows.rate_dials(traffic))
         chrome.dials(overview_rows.other_dials(traffic))
+        regret_panel.line(selection.scope.namespace, now)
         panels.chart(rates.outcomes(traffic.buckets, view.window, view.marks), rows=overview_rows.outcome_rows(traffic), key="outcomes")
         left, right = st.columns(2)
         with left:

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.charts import regret as charts
-from app.ui import chrome, handles, panels, regret_panel, states, tables
+from app.ui import chrome, granularity_panel, handles, panels, regret_panel, states, tables
 from app.ui.text import literal
 from app.views import regret, words
 
@@ -42,3 +42,4 @@ def body() -> None:
 
 
 chrome.live(body)
+granularity_panel.draw()

@@ -41,7 +41,7 @@ def collect(demo: Demo = None) -> None:
 
 
 def worker(demo: Demo = None) -> None:
-    """Run the worker: reclaims what was purged, runs warm-ups, sweeps acts that a crash left without an outcome."""
+    """Run the worker: reclaims what was purged, runs warm-ups, computes regret, sweeps acts that a crash left open."""
     _log()
     config = configure(demo)
     import os

@@ -5,19 +5,20 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Final
 
 from app.admin.context import AdminContext
 from app.analysis import regret
 from app.errors import AppError
-from app.jobs.run import JobRun
+from app.jobs.run import LEASE_MS, JobRun, JobStopped
 from engine.types import Policy
 from storage import analyses, jobs, labels, policies
 from storage.errors import StoreMissing
 from storage.reads import regret as reads
 from storage.reads.regret import StreamRow
-from storage.reads.window import Window
+from storage.reads.window import Window, horizons
 from storage.store import Store
 
 KIND: Final = "regret"
@@ -26,6 +27,7 @@ EVERY_MS: Final = 600_000
 SLOW_EVERY_MS: Final = 3_600_000  # a week changes little in ten minutes
 MOST_NAMESPACES: Final = 50
 MOST_LOOKUPS: Final = 100_000  # above it a sample of the keys: some six seconds of one core
+KEEP_S: Final = LEASE_MS / 3000
 BUDGET_S: Final = 120.0  # namespaces beyond it come first the next time
 _KEEP_MS: Final = 7 * 86_400_000
 
@@ -57,7 +59,12 @@ def run(run: JobRun) -> Mapping[str, Any]:
             figures["put_off"] = len(waiting) - number
             break
         run.report(figures)
-        analyses.put(run.ctx.ops, _analyse(run, telemetry, namespace, horizon, lookups, now))
+        # The first analysis compiles its loops for several seconds: the lease is kept from here meanwhile.
+        with ThreadPoolExecutor(1, thread_name_prefix="regret") as pool:
+            future = pool.submit(_analyse, run, telemetry, namespace, horizon, lookups, now)
+            while wait([future], timeout=KEEP_S).not_done:
+                run.keep(figures)
+        analyses.put(run.ctx.ops, future.result())
         figures["done"] += 1
     return figures
 
@@ -78,7 +85,9 @@ def _waiting(ctx: AdminContext, telemetry: Store, now: int) -> list[tuple[int, s
 def _analyse(  # noqa: PLR0917 - one call
     run: JobRun, telemetry: Store, namespace: str, horizon: str, lookups: int, now: int
 ) -> analyses.Analysis:
-    window = Window.of(now - HORIZONS_MS[horizon], now)
+    with telemetry.read() as conn:
+        kept_from_ms = horizons(conn).raw_ms
+    window = Window.of(max(kept_from_ms, now - HORIZONS_MS[horizon]), now)
     below = max(1, min(reads.SLOTS, reads.SLOTS * MOST_LOOKUPS // max(1, lookups)))
     rate = below / reads.SLOTS
     with telemetry.read() as conn:
@@ -101,7 +110,7 @@ def _analyse(  # noqa: PLR0917 - one call
             left_out=left_out,
             groups=groups,
             why_no_groups=why_not,
-            step=lambda: run.report({}),
+            step=lambda: _go_on(run),
         )
         result = None if found is None else regret.as_json(found)
     return analyses.Analysis(
@@ -115,6 +124,11 @@ def _analyse(  # noqa: PLR0917 - one call
         parameters={"ttl_s": ttl_s, "ttl_from": ttl_from, "rate": rate, "usable": len(prepared.events), "left_out": left_out},
         result=result,
     )
+
+
+def _go_on(run: JobRun) -> None:
+    if run.stop.is_set():
+        raise JobStopped("the worker was asked to stop")
 
 
 def _lifetime(ctx: AdminContext, namespace: str) -> tuple[float, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.ui import handles, states
+from app.ui import chrome, handles, states
 from app.ui.text import literal
 from app.views import regret, words
 from app.views.regret import Regret
@@ -40,6 +40,13 @@ def choose() -> tuple[str, str | None]:
             width=200,
         )
     return horizon, "" if named == words.UNNAMED else named
+
+
+def line(namespace: str | None, now_ms: int) -> None:
+    """Draw, on another page, what tuning would win, with the link to the evidence. Nothing while nothing was computed."""
+    view = regret.load(handles.ops, horizon=_DEFAULT, namespace=namespace, now_ms=now_ms)
+    if view.chosen is not None and view.chosen.findings is not None:
+        chrome.evidence("regret", literal(view.sentence))
 
 
 def waiting(view: Regret) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Table, select
 
-from storage.models import ops_metadata
+from storage.ops_models import ops_metadata
 from storage.reads.window import Window
 
 act_events: Table = ops_metadata.tables["act_events"]

@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.analysis import regret
+from app.analysis.what_if import analyse
 from app.config import load
 from app.ui import handles
 from app.ui.text import literal
 from app.views import words
+from storage import analyses
 from tests.app import support
+from tests.app.analysis.test_what_if import HOUR_MS, events
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["overview", "hit_rate", "traces", "drift", "regret", "purge", "warmup", "thresholds", "audit", "sources"]
@@ -91,3 +95,15 @@ def test_harmful_buttons_are_never_primary() -> None:
         for call in re.findall(r"st\.button\((?:[^()]|\([^()]*\))*\)", file.read_text()):
             if 'type="primary"' in call:
                 assert not re.search(r"Purge this|Undo|Restore|Apply|Warm \{|act_label", call), (file.name, call)
+
+
+def test_regret_draws_what_the_worker_stored(environ: dict[str, str]) -> None:
+    found = analyse(events(), ttl_ms=HOUR_MS)
+    assert found is not None
+    for name, result in (("faq", regret.as_json(found)), (HOSTILE[1], None)):
+        analyses.put(handles.ops(), analyses.Analysis("regret", name, "24h", 1_000, 0, 1_000, 1_200, {"usable": 9}, result))
+    texts = _texts(_run("regret"))
+    assert any("Worth a look in faq" in text for text in texts)
+    assert any("it computes these numbers" in text for text in texts)  # no worker was ever seen
+    assert any("200 needed in a namespace" in text for text in _texts(_run("regret", namespace=HOSTILE[1])))
+    assert any("No analysis of the last 7 days" in text for text in _texts(_run("regret", horizon="7d")))

@@ -9,7 +9,8 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import MetaData, create_engine
 
 from storage import migrations
-from storage.models import ops_metadata, telemetry_metadata
+from storage.models import telemetry_metadata
+from storage.ops_models import ops_metadata
 from storage.store import open_ops, open_telemetry
 from tests.storage.support import settings
 
