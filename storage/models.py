@@ -301,6 +301,22 @@ class CounterMinute(SQLModel, table=True):
     anomalies: int  # values that fell although nothing restarted
 
 
+class CounterHour(SQLModel, table=True):
+    """The same by the hour: the sum of its minutes, for wide windows and for when the minutes are gone."""
+
+    __tablename__ = "counter_hours"
+    metadata = telemetry_metadata
+    __table_args__ = (Index("ix_counter_hour_at", "at_ms"),)
+
+    series_id: int = Field(primary_key=True)
+    at_ms: int = Field(sa_column=_big(primary_key=True))  # start of the hour
+    increase: float
+    steps: int
+    covered_ms: int = Field(sa_column=_big(nullable=False))
+    resets: int
+    anomalies: int
+
+
 class SourceSnapshot(SQLModel, table=True):
     """The newest state of a source that is no counter: JSON by topic."""
 

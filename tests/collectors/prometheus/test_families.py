@@ -10,6 +10,9 @@ from collectors.errors import BadFamilies
 from collectors.prometheus.families import OVERFLOW, Families, load
 from collectors.prometheus.keep import created_name, labels_text, sort
 from collectors.prometheus.parse import parse
+from collectors.settings import ScrapeTarget
+from tests.collectors.support import running, until
+from tests.support.servers import page_server
 
 TABLE = load()
 
@@ -196,3 +199,24 @@ def test_names_of_creation_times() -> None:
 
 def test_an_empty_table_is_a_table() -> None:
     assert Families().labels == {}
+
+
+async def test_a_collector_does_not_start_with_a_file_that_it_cannot_read(tmp_path: Path) -> None:
+    with pytest.raises(BadFamilies, match="cannot read the families file"):
+        async with running(tmp_path, families_file=str(tmp_path / "nowhere.toml")):
+            pass
+
+
+async def test_a_collector_reads_what_a_user_s_file_describes(tmp_path: Path) -> None:
+    file = tmp_path / "families.toml"
+    file.write_text(OWN)
+    seen: list[int] = []
+
+    def page() -> bytes:
+        seen.append(len(seen))
+        return f"shop_hits_total {seen[-1]}\nvllm:prefix_cache_hits_total 5\n".encode()
+
+    with page_server(page) as url:
+        async with running(tmp_path, families_file=str(file), targets=(ScrapeTarget(url, interval_s=0.05, timeout_s=20),)) as it:
+            await until(it, "SELECT sum(increase) >= 3 FROM counter_minutes", [(1,)])
+            assert await it.rows("SELECT DISTINCT name FROM counter_series") == [("shop_hits_total",)]
