@@ -285,36 +285,28 @@ class CounterSeries(SQLModel, table=True):
     start_ms: int | None = Field(default=None, sa_column=_big())  # when its counting began; NULL = not known
 
 
-class CounterMinute(SQLModel, table=True):
-    """What a counter grew by, by the minute in which the later of two readings lies. Exact increments, never rates."""
-
-    __tablename__ = "counter_minutes"
-    metadata = telemetry_metadata
-    __table_args__ = (Index("ix_counter_minute_at", "at_ms"),)
+class _Grown(SQLModel):
+    """What a counter grew by, by the time in which the later of two readings lies. Exact increments, never rates."""
 
     series_id: int = Field(primary_key=True)
-    at_ms: int = Field(sa_column=_big(primary_key=True))  # start of the minute
+    at_ms: int = Field(sa_type=BigInteger, primary_key=True)  # start of the minute or hour
     increase: float
     steps: int  # pairs of readings
-    covered_ms: int = Field(sa_column=_big(nullable=False))  # the time between those readings
+    covered_ms: int = Field(sa_type=BigInteger)  # the time between those readings
     resets: int  # restarts of the counted process
     anomalies: int  # values that fell although nothing restarted
 
 
-class CounterHour(SQLModel, table=True):
-    """The same by the hour: the sum of its minutes, for wide windows and for when the minutes are gone."""
+class CounterMinute(_Grown, table=True):
+    __tablename__ = "counter_minutes"
+    metadata = telemetry_metadata
+    __table_args__ = (Index("ix_counter_minute_at", "at_ms"),)
 
+
+class CounterHour(_Grown, table=True):
     __tablename__ = "counter_hours"
     metadata = telemetry_metadata
     __table_args__ = (Index("ix_counter_hour_at", "at_ms"),)
-
-    series_id: int = Field(primary_key=True)
-    at_ms: int = Field(sa_column=_big(primary_key=True))  # start of the hour
-    increase: float
-    steps: int
-    covered_ms: int = Field(sa_column=_big(nullable=False))
-    resets: int
-    anomalies: int
 
 
 class SourceSnapshot(SQLModel, table=True):
