@@ -41,8 +41,8 @@ _GAUGES: Final = {
     "mem_fragmentation_ratio": "redis_mem_fragmentation_ratio",
     "connected_clients": "redis_connected_clients",
 }
-_SERVER: Final = ("redis_version", "valkey_version", "redis_mode", "role", "uptime_in_seconds", "maxmemory_policy", "used_memory",
-                  "maxmemory", "connected_clients", "mem_fragmentation_ratio")  # fmt: skip
+_SERVER: Final = ("redis_version", "valkey_version", "redis_mode", "server_mode", "role", "uptime_in_seconds", "maxmemory_policy",
+                  "used_memory", "maxmemory", "connected_clients", "mem_fragmentation_ratio")  # fmt: skip
 _BATCH_KEYS: Final = 25  # looked at in one transaction: about 80 commands of constant cost, well under a millisecond of the server
 _MOST_SERIES: Final = 500  # a server has some 240 commands, subcommands apart
 _COMMAND_CHARS: Final = 32
