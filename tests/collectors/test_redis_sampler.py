@@ -24,7 +24,7 @@ from storage.settings import StorageSettings
 from storage.store import Store, open_telemetry
 from tests.collectors.support import running, until
 from tests.conftest import SHARED
-from tests.support.servers import RedisServer, free_port
+from tests.support.servers import RedisCluster, RedisServer, free_port
 
 pytestmark = pytest.mark.redis
 
@@ -121,6 +121,21 @@ async def test_what_the_sampling_itself_looks_up_is_no_hit_of_anybody(store: Sto
             await sampler.once()
             await sampler.once()
         assert sums(store).get("redis_keyspace_hits_total", (0, 0, 0)) == (0, 0, 0)
+
+
+async def test_a_node_of_a_cluster_is_sampled_too(store: Store, redis_cluster: RedisCluster) -> None:
+    node = redis_cluster.masters[0]
+    with redis.RedisCluster.from_url(node.url) as keys:
+        for number in range(200):
+            keys.set(f"shop:entry:{number}", "x")
+    async with sampling(store, node.url) as sampler:
+        for _ in range(3):
+            await sampler.once()
+    assert rows(store, "SELECT last_error FROM sources") == [("",)]
+    found = topic(store, "keyspace")
+    assert found["whole"]
+    assert 30 < found["looked_at"] == found["keys"] < 120
+    assert sums(store)["redis_keyspace_hits_total"] == (0, 0, 0)
 
 
 async def test_a_restart_is_a_reset_and_reset_statistics_are_an_anomaly(store: Store, own_redis: RedisServer) -> None:
