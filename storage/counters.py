@@ -170,12 +170,14 @@ class _Writer:
             values = (self._source_id, one.name, one.labels, one.at_ms, one.at_ms, one.value, one.start_ms)
             series_id = int(self._connection.exec_driver_sql(_ADD, values).scalar_one())
             self._known[one.name, one.labels] = _Series(series_id, one.at_ms, one.value, one.start_ms)
-            counted = 0.0 if folded else first(one.value, one.start_ms, from_ms=self._from_ms, complete=self._complete)
+            counted = 0.0
+            if not folded:
+                counted = first(one.value, one.start_ms, created=one.created, from_ms=self._from_ms, complete=self._complete)
             self.steps += 1
             if counted:
                 self._add(series_id, one.at_ms, Step(counted), covered_ms=0)
         elif one.at_ms > series.at_ms:
-            taken = step(series.value, series.start_ms, one.value, one.start_ms, folded=folded)
+            taken = step(series.value, series.start_ms, one.value, one.start_ms, before_at_ms=series.at_ms, folded=folded)
             self._add(series.id, one.at_ms, taken, covered_ms=one.at_ms - series.at_ms)
             self.steps += 1
             series.at_ms, series.value, series.start_ms = one.at_ms, one.value, one.start_ms

@@ -30,7 +30,7 @@ KINDS = {
     "store": "key-value store",
     "inference": "inference response cache",
 }
-RESTART, FELL = "restart", "fell without a restart"
+RESTART, FELL = "restart", "contradiction"
 _MOST_GROUPS = 20
 _SLACK = 1e-9  # of a share: sums of floating-point increases
 
@@ -39,7 +39,7 @@ _SLACK = 1e-9  # of a share: sums of floating-point increases
 class Rate:
     """Hits and queries of one source and one cache; group: a value of the label `by`, None = all.
 
-    buckets: (start, hits, queries) where something was read. resets: restarts; anomalies: values that fell without one;
+    buckets: (start, hits, queries) where something was read. resets: restarts; anomalies: values that contradict their start;
     marks: (start of the bucket, RESTART or FELL). left_aside:
     counters of the same thing under other names.
     """
@@ -254,7 +254,7 @@ def sentence(view: Counters) -> str:
     told = f"{words.many(len(found), 'hit rate', 'hit rates')} of {several} that only count"
     told += f"; {idle} without a query in this range, which is no data" if idle else ""
     fell = sum(rate.anomalies for rate in found)
-    told += f"; {words.many(fell, 'value', 'values')} fell although nothing restarted" if fell else ""
+    told += f"; {words.many(fell, 'value', 'values')} fell, or came from another process, although nothing restarted" if fell else ""
     return f"{told}."
 
 
@@ -266,7 +266,7 @@ def _rate_row(rate: Rate) -> dict[str, object]:
     notes = [
         "more hits than queries: these counters do not belong together" if rate.contradicts else "",
         "no queries in this range: no data" if rate.queries <= 0 else "",
-        f"fell without a restart: {rate.anomalies} ×, nothing counted then" if rate.anomalies else "",
+        _fell(rate.anomalies),
         "some series summed in the overflow series" if rate.overflow else "",
         f"left aside, the same thing: {', '.join(rate.left_aside)}" if rate.left_aside else "",
         rate.cache.note,
@@ -308,7 +308,7 @@ def _of(by: str, group: str | None) -> str:
 
 
 def _fell(anomalies: int) -> str:
-    return f"fell without a restart: {anomalies} ×" if anomalies else ""
+    return f"fell, or came from another process, without a restart: {anomalies} ×, nothing counted then" if anomalies else ""
 
 
 def level_rows(view: Counters) -> list[dict[str, object]]:

@@ -60,7 +60,7 @@ def run(store: Store, values: Iterable[float], *, labels: str = "{}", starts: It
         (9, 1_000, 4, 1_000, (0, False, True)),  # the process lives: an anomaly, never a negative rate
         (9, 1_000, 4, 2_400, (0, False, True)),  # the same start, told as "now less the uptime"
         (9, None, 4, 2_400, (4, True, False)),
-        (9, 5_000, 12, 1_000, (3, False, False)),
+        (9, 5_000, 12, 1_000, (0, False, True)),  # an earlier start: another process answered
     ],
 )
 def test_from_one_reading_to_the_next(
@@ -70,18 +70,30 @@ def test_from_one_reading_to_the_next(
 
 
 @pytest.mark.parametrize(
-    ("start_ms", "from_ms", "complete", "counted"),
+    ("start_ms", "created", "from_ms", "complete", "counted"),
     [
-        (None, None, False, 0),
-        (None, 500, True, 7),
-        (None, 500, False, 0),
-        (900, 500, False, 7),
-        (400, 500, True, 0),
-        (900, None, False, 0),
+        (None, False, None, False, 0),
+        (None, False, 500, True, 7),
+        (None, False, 500, False, 0),
+        (900, True, 500, False, 7),
+        (900, False, 500, False, 7),
+        (400, True, 500, True, 0),  # it was there before, and was only not shown
+        (400, False, 500, True, 7),  # the process is old, the series is new
+        (400, False, 500, False, 0),
+        (900, True, None, False, 0),
     ],
 )
-def test_when_a_first_value_counts(start_ms: int | None, from_ms: int | None, complete: bool, counted: float) -> None:
-    assert first(7, start_ms, from_ms=from_ms, complete=complete) == counted
+def test_when_a_first_value_counts(start_ms: int | None, created: bool, from_ms: int | None, complete: bool, counted: float) -> None:
+    assert first(7, start_ms, created=created, from_ms=from_ms, complete=complete) == counted
+
+
+def test_two_processes_behind_one_address_are_an_anomaly_and_not_two_restarts_a_minute(telemetry: Store) -> None:
+    hour = 3_600_000
+    for place in range(8):
+        at_ms = 10 * hour + place * 15_000
+        start_ms, value = ((1 * hour, 1_000_000), (1 * hour + 9_000, 2_000_000))[place % 2]
+        scrape(telemetry, at_ms, reading(at_ms, value + place, start_ms=start_ms))
+    assert totals(telemetry) == {"{}": (0, 0, 7)}
 
 
 def test_increases_land_in_the_minute_of_the_later_reading(telemetry: Store) -> None:
@@ -216,7 +228,7 @@ def test_minutes_and_hours_equal_the_raw_readings(scrapes: list[tuple[int, list[
                 grew = (
                     step(*before, values[number], start_ms).increase
                     if before
-                    else first(values[number], start_ms, from_ms=last_ms, complete=True)
+                    else first(values[number], start_ms, created=False, from_ms=last_ms, complete=True)
                 )
                 expected.setdefault(number, []).append((at_ms, grew))
                 seen[number] = (values[number], start_ms)
