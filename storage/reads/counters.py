@@ -24,7 +24,7 @@ SELECT s.source_id, s.name, s.labels, m.at_ms / :step * :step AS bucket, sum(m.i
 FROM ({_PARTS}) m JOIN counter_series s ON s.id = m.series_id
 GROUP BY s.id, bucket ORDER BY s.source_id, s.name, s.id, bucket
 """  # noqa: S608 - a constant of this module
-_KNOWN = "SELECT DISTINCT source_id, name FROM counter_series WHERE first_ms < ?"
+_KNOWN = "SELECT source_id, name, labels FROM counter_series WHERE first_ms < ?"
 _SAMPLED = "SELECT id FROM sources WHERE kind IN ('scrape', 'prometheus', 'redis')"
 
 
@@ -72,11 +72,11 @@ def increases(conn: Connection, window: Window) -> list[Increase]:
     return found
 
 
-def known(conn: Connection, window: Window) -> dict[int, set[str]]:
-    """Return the names of counters that each source had before the window ended."""
-    found: dict[int, set[str]] = {}
-    for source_id, name in conn.exec_driver_sql(_KNOWN, (window.end_ms,)):
-        found.setdefault(source_id, set()).add(name)
+def known(conn: Connection, window: Window) -> dict[int, list[tuple[str, Mapping[str, str]]]]:
+    """Return the counters (name, labels) that each source had before the window ended."""
+    found: dict[int, list[tuple[str, Mapping[str, str]]]] = {}
+    for source_id, name, labels in conn.exec_driver_sql(_KNOWN, (window.end_ms,)):
+        found.setdefault(source_id, []).append((name, json.loads(labels)))
     return found
 
 
