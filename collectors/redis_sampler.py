@@ -41,8 +41,8 @@ _GAUGES: Final = {
     "mem_fragmentation_ratio": "redis_mem_fragmentation_ratio",
     "connected_clients": "redis_connected_clients",
 }
-_SERVER: Final = ("redis_version", "valkey_version", "redis_mode", "role", "uptime_in_seconds", "maxmemory_policy", "used_memory",
-                  "maxmemory", "connected_clients", "mem_fragmentation_ratio")  # fmt: skip
+_SERVER: Final = ("redis_version", "valkey_version", "redis_mode", "server_mode", "role", "uptime_in_seconds", "maxmemory_policy",
+                  "used_memory", "maxmemory", "connected_clients", "mem_fragmentation_ratio")  # fmt: skip
 _BATCH_KEYS: Final = 25  # looked at in one transaction: about 80 commands of constant cost, well under a millisecond of the server
 _MOST_SERIES: Final = 500  # a server has some 240 commands, subcommands apart
 _COMMAND_CHARS: Final = 32
@@ -69,6 +69,7 @@ class RedisSampler:
         )
         self._sample = Sample()
         self._cursor = 0
+        self._clustered: bool | None = None
         self._own: dict[str, Any] | None = None  # the run that is sampled, and the look-ups that the sampling itself made in it
 
     async def close(self) -> None:
@@ -142,6 +143,8 @@ class RedisSampler:
 
     async def _keys(self) -> tuple[int, int]:
         """Look at some keys; return how many hits and misses the server counted for that."""
+        if self._clustered is None and self._target.keys_per_tick:
+            self._clustered = bool((await self._client.info("cluster")).get("cluster_enabled"))
         hits = misses = looked_at = 0
         ends = time.monotonic() + self._target.budget_ms / 1000
         while looked_at < self._target.keys_per_tick and time.monotonic() < ends:
@@ -157,24 +160,52 @@ class RedisSampler:
         return hits, misses
 
     async def _batch(self, keys: Sequence[bytes]) -> tuple[int, int]:
-        """Look at some keys in one transaction: TYPE and PTTL count as look-ups on most versions, so what it adds is measured inside."""
+        """Look at some keys; return how many hits and misses the server counted for that.
+
+        TYPE and PTTL count as look-ups on most versions, so what they add is measured inside one transaction. A node of a cluster has
+        no transaction over several keys: there the first key's is measured, and the others are taken to count the same.
+        """
+        if not self._clustered or len(keys) == 1:
+            return await self._measured(keys)
+        hits, misses = await self._measured(keys[:1])
+        each = hits + misses
+        async with self._client.pipeline(transaction=False) as opened:
+            pipe = cast("Any", opened)
+            _ask(pipe, keys[1:])
+            found = self._take(keys[1:], await pipe.execute(raise_on_error=False))
+        return hits + each * found, misses + each * (len(keys) - 1 - found)
+
+    async def _measured(self, keys: Sequence[bytes]) -> tuple[int, int]:
         async with self._client.pipeline(transaction=True) as opened:
             pipe = cast("Any", opened)
             pipe.info("stats")
-            for key in keys:
-                pipe.type(key)
-                pipe.pttl(key)
-                pipe.memory_usage(key, samples=3)
+            _ask(pipe, keys)
             pipe.info("stats")
             before, *answers, after = await pipe.execute(raise_on_error=False)
-        for answer in (before, *answers, after):
+        for answer in (before, after):
             if isinstance(answer, RedisError):
                 raise answer
-        for place, key in enumerate(keys):
-            kind, ttl_ms, size = answers[3 * place : 3 * place + 3]
-            if kind != b"none":
-                self._sample.add(key, kind.decode("ascii", "replace"), ttl_ms=ttl_ms, size_bytes=size)
+        self._take(keys, answers)
         return after["keyspace_hits"] - before["keyspace_hits"], after["keyspace_misses"] - before["keyspace_misses"]
+
+    def _take(self, keys: Sequence[bytes], answers: Sequence[Any]) -> int:
+        """Count the keys that are there; return how many. Raises the server's first refusal."""
+        found = 0
+        for place, key in enumerate(keys):
+            kind, ttl_ms, size = mine = answers[3 * place : 3 * place + 3]
+            if refusal := next((answer for answer in mine if isinstance(answer, RedisError)), None):
+                raise refusal
+            if kind != b"none":
+                found += 1
+                self._sample.add(key, kind.decode("ascii", "replace"), ttl_ms=ttl_ms, size_bytes=size)
+        return found
+
+
+def _ask(pipe: Any, keys: Sequence[bytes]) -> None:
+    for key in keys:
+        pipe.type(key)
+        pipe.pttl(key)
+        pipe.memory_usage(key, samples=3)
 
 
 async def _allowed(call: Awaitable[Any], what: str, refused: list[str], otherwise: Any) -> Any:

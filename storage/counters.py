@@ -21,7 +21,6 @@ from storage.store import Store
 NOT_A_COUNT: Final = "not_a_count"  # the reason under which a counter's NaN, infinite and negative values are refused
 LEFT_OUT: Final = "series above the bound were left out"
 FOLDED: Final = "series above the bound were summed into the overflow series"
-_MINUTE_MS: Final = 60_000
 _ACTIVE_MS: Final = 24 * 3_600_000  # series not seen for so long make room for new ones under the bound
 
 _SERIES: Final = "SELECT name, labels, id, at_ms, value, start_ms FROM counter_series WHERE source_id = ? AND at_ms >= ?"
@@ -30,11 +29,16 @@ _ADD: Final = """
 INSERT INTO counter_series (source_id, name, labels, first_ms, at_ms, value, start_ms) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id
 """
 _MOVE: Final = "UPDATE counter_series SET at_ms = ?, value = ?, start_ms = ? WHERE id = ?"
-_MINUTE: Final = """
-INSERT INTO counter_minutes (series_id, at_ms, increase, steps, covered_ms, resets, anomalies) VALUES (?, ?, ?, ?, ?, ?, ?)
+# Each width divides the next, and both are written with the readings: an hour is always the sum of its minutes.
+WIDTHS_MS: Final = {"counter_minutes": 60_000, "counter_hours": 3_600_000}
+_UPSERTS: Final = {
+    table: f"""
+INSERT INTO {table} (series_id, at_ms, increase, steps, covered_ms, resets, anomalies) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (series_id, at_ms) DO UPDATE SET increase = increase + excluded.increase, steps = steps + excluded.steps,
 covered_ms = covered_ms + excluded.covered_ms, resets = resets + excluded.resets, anomalies = anomalies + excluded.anomalies
-"""
+"""  # noqa: S608 - names from above
+    for table in WIDTHS_MS
+}
 _SNAPSHOT: Final = """
 INSERT INTO source_snapshots (source_id, topic, at_ms, body) VALUES (?, ?, ?, ?)
 ON CONFLICT (source_id, topic) DO UPDATE SET at_ms = excluded.at_ms, body = excluded.body
@@ -126,7 +130,7 @@ class _Writer:
         self._known = {(row[0], row[1]): _Series(row[2], row[3], row[4], row[5]) for row in rows}
         self._active = sum(not _is_folded(labels) for _, labels in self._known)
         self._moved: dict[int, _Series] = {}
-        self._minutes: dict[tuple[int, int], list[float]] = {}
+        self._sums: dict[tuple[str, int, int], list[float]] = {}
         self._folded = self._left_out = 0
         self.steps = 0
 
@@ -166,26 +170,30 @@ class _Writer:
             values = (self._source_id, one.name, one.labels, one.at_ms, one.at_ms, one.value, one.start_ms)
             series_id = int(self._connection.exec_driver_sql(_ADD, values).scalar_one())
             self._known[one.name, one.labels] = _Series(series_id, one.at_ms, one.value, one.start_ms)
-            counted = 0.0 if folded else first(one.value, one.start_ms, from_ms=self._from_ms, complete=self._complete)
+            counted = 0.0
+            if not folded:
+                counted = first(one.value, one.start_ms, created=one.created, from_ms=self._from_ms, complete=self._complete)
             self.steps += 1
             if counted:
                 self._add(series_id, one.at_ms, Step(counted), covered_ms=0)
         elif one.at_ms > series.at_ms:
-            taken = step(series.value, series.start_ms, one.value, one.start_ms, folded=folded)
+            taken = step(series.value, series.start_ms, one.value, one.start_ms, before_at_ms=series.at_ms, folded=folded)
             self._add(series.id, one.at_ms, taken, covered_ms=one.at_ms - series.at_ms)
             self.steps += 1
             series.at_ms, series.value, series.start_ms = one.at_ms, one.value, one.start_ms
             self._moved[series.id] = series
 
     def _add(self, series_id: int, at_ms: int, taken: Step, *, covered_ms: int) -> None:
-        sums = self._minutes.setdefault((series_id, at_ms // _MINUTE_MS * _MINUTE_MS), [0.0, 0, 0, 0, 0])
-        for place, value in enumerate((taken.increase, 1, covered_ms, taken.reset, taken.anomaly)):
-            sums[place] += value
+        for table, width_ms in WIDTHS_MS.items():
+            sums = self._sums.setdefault((table, series_id, at_ms // width_ms * width_ms), [0.0, 0, 0, 0, 0])
+            for place, value in enumerate((taken.increase, 1, covered_ms, taken.reset, taken.anomaly)):
+                sums[place] += value
 
     def _flush(self) -> None:
         moves = [(one.at_ms, one.value, one.start_ms, one.id) for one in self._moved.values()]
         _many(self._connection, _MOVE, moves)
-        _many(self._connection, _MINUTE, [(*place, *sums) for place, sums in self._minutes.items()])
+        for table, upsert in _UPSERTS.items():
+            _many(self._connection, upsert, [(*place[1:], *sums) for place, sums in self._sums.items() if place[0] == table])
 
 
 def _many(connection: Connection, statement: str, rows: Iterable[tuple[object, ...]]) -> None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Column, Index, LargeBinary, MetaData, UniqueConstraint
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
-telemetry_metadata = MetaData()
+from storage import metadata as _base
+from storage.counter_models import CounterHour, CounterMinute, CounterSeries, SourceSnapshot
+from storage.metadata import big as _big
 
-
-def _big(**options: object) -> Column[int]:
-    return Column(BigInteger, **options)  # type: ignore[arg-type]
+telemetry_metadata = _base.telemetry_metadata
+# Imported for their being there: whoever reads the metadata finds all tables in it.
+COUNTED = (CounterHour, CounterMinute, CounterSeries, SourceSnapshot)
 
 
 class Source(SQLModel, table=True):
@@ -265,48 +267,3 @@ class MetricSample(SQLModel, table=True):
     kind: str  # counter | gauge | histogram | summary | unknown
     at_ms: int = Field(sa_column=_big(nullable=False))
     value: float
-
-
-class CounterSeries(SQLModel, table=True):
-    """A counter of a source: one name with one set of labels, and the last value seen. Increases are counted from it."""
-
-    __tablename__ = "counter_series"
-    metadata = telemetry_metadata
-    __table_args__ = (UniqueConstraint("source_id", "name", "labels"),)
-
-    id: int | None = Field(default=None, primary_key=True)
-    source_id: int
-    name: str
-    labels: str  # canonical JSON
-    first_ms: int = Field(sa_column=_big(nullable=False))
-    at_ms: int = Field(sa_column=_big(nullable=False))
-    value: float
-    start_ms: int | None = Field(default=None, sa_column=_big())  # when its counting began; NULL = not known
-
-
-class CounterMinute(SQLModel, table=True):
-    """What a counter grew by, by the minute in which the later of two readings lies. Exact increments, never rates."""
-
-    __tablename__ = "counter_minutes"
-    metadata = telemetry_metadata
-    __table_args__ = (Index("ix_counter_minute_at", "at_ms"),)
-
-    series_id: int = Field(primary_key=True)
-    at_ms: int = Field(sa_column=_big(primary_key=True))  # start of the minute
-    increase: float
-    steps: int  # pairs of readings
-    covered_ms: int = Field(sa_column=_big(nullable=False))  # the time between those readings
-    resets: int  # restarts of the counted process
-    anomalies: int  # values that fell although nothing restarted
-
-
-class SourceSnapshot(SQLModel, table=True):
-    """The newest state of a source that is no counter: JSON by topic."""
-
-    __tablename__ = "source_snapshots"
-    metadata = telemetry_metadata
-
-    source_id: int = Field(primary_key=True)
-    topic: str = Field(primary_key=True)  # server | slowlog | keyspace
-    at_ms: int = Field(sa_column=_big(nullable=False))
-    body: str

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, MetaData, UniqueConstraint
+from sqlalchemy import Index, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
-ops_metadata = MetaData()
+from storage import metadata as _base
+from storage.metadata import big as _big
 
-
-def _big(**options: object) -> Column[int]:
-    return Column(BigInteger, **options)  # type: ignore[arg-type]
+ops_metadata = _base.ops_metadata
 
 
 class ActEvent(SQLModel, table=True):

@@ -120,7 +120,7 @@ class CounterReading(NamedTuple):
     """One value of a cumulative counter.
 
     labels, folded: canonical JSON; folded is the overflow series that takes it in above the bound, '' = it is left out then.
-    start_ms: when the counting began, None = unknown.
+    start_ms: when the counting began, None = unknown; created: that is the series' own creation time, not its process's start.
     """
 
     name: str
@@ -129,6 +129,7 @@ class CounterReading(NamedTuple):
     value: float
     start_ms: int | None
     folded: str
+    created: bool = False
 
 
 @dataclass(frozen=True, slots=True)

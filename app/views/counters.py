@@ -12,7 +12,7 @@ from app.analysis.intervals import Share, wilson
 from app.views import words
 from app.views.parts import Failure, attempt
 from collectors.errors import BadFamilies
-from collectors.prometheus.families import OVERFLOW, Count, Families, Gauge, Pair, Ratio, System
+from collectors.prometheus.families import OVERFLOW, Count, Families, Gauge, Pair, Ratio, Seen, System
 from collectors.prometheus.families import Series as Named
 from storage.metrics import Series
 from storage.reads import counters, sources
@@ -30,7 +30,7 @@ KINDS = {
     "store": "key-value store",
     "inference": "inference response cache",
 }
-RESTART, FELL = "restart", "fell without a restart"
+RESTART, FELL = "restart", "contradiction"
 _MOST_GROUPS = 20
 _SLACK = 1e-9  # of a share: sums of floating-point increases
 
@@ -39,7 +39,7 @@ _SLACK = 1e-9  # of a share: sums of floating-point increases
 class Rate:
     """Hits and queries of one source and one cache; group: a value of the label `by`, None = all.
 
-    buckets: (start, hits, queries) where something was read. resets: restarts; anomalies: values that fell without one;
+    buckets: (start, hits, queries) where something was read. resets: restarts; anomalies: values that contradict their start;
     marks: (start of the bucket, RESTART or FELL). left_aside:
     counters of the same thing under other names.
     """
@@ -127,9 +127,7 @@ def _read(store: Store, families: Families, window: Window, now_ms: int) -> Coun
         known = counters.known(conn, window)
         levels = counters.gauges(conn, families.gauges)
         shots = counters.snapshots(conn)
-    by_source: dict[int, list[Increase]] = {}
-    for one in grown:
-        by_source.setdefault(one.source_id, []).append(one)
+    by_source = _merged(grown, families)
     rates: list[Rate] = []
     counts: list[Counted] = []
     shown: list[Level] = []
@@ -137,12 +135,33 @@ def _read(store: Store, families: Families, window: Window, now_ms: int) -> Coun
         mine = by_source.get(source_id, [])
         for system in families.system:
             for ratio in system.ratio:
-                rates += _Cache(service, system, ratio, known.get(source_id, set())).rates(mine)
+                rates += _Cache(service, system, ratio, known.get(source_id, [])).rates(mine)
             counts += [counted for count in system.count for counted in _counts(service, system, count, mine)]
             for gauge in system.gauge:
                 shown += [Level(service, system.title, gauge, one) for one in levels.get(source_id, ()) if one.name in gauge.names]
     named = tuple((names.get(shot.source_id, ""), shot) for shot in shots)
     return Counters(window, now_ms, tuple(rates), tuple(counts), tuple(shown), named)
+
+
+def _merged(grown: Iterable[Increase], families: Families) -> dict[int, list[Increase]]:
+    """Return the increases by source, those summed that no rate tells apart: thousands of users' series are a handful then."""
+    kept: dict[tuple[str, int], tuple[tuple[str, str], ...]] = {}  # labels are shared objects: one reduction a series
+    found: dict[tuple[int, str, tuple[tuple[str, str], ...], int], list[float]] = {}
+    for one in grown:
+        place = (one.name, id(one.labels))
+        if (labels := kept.get(place)) is None:
+            apart = families.told_apart.get(one.name, frozenset())
+            labels = kept[place] = tuple(sorted((label, value) for label, value in one.labels.items() if label in apart))
+        sums = found.setdefault((one.source_id, one.name, labels, one.at_ms), [0.0, 0, 0, 0])
+        sums[0] += one.increase
+        sums[1] = max(sums[1], one.covered_ms)
+        sums[2] = max(sums[2], one.resets)
+        sums[3] += one.anomalies
+    by_source: dict[int, list[Increase]] = {}
+    for (source_id, name, labels, at_ms), (increase, covered_ms, resets, anomalies) in found.items():
+        merged = Increase(source_id, name, dict(labels), at_ms, increase, int(covered_ms), int(resets), int(anomalies))
+        by_source.setdefault(source_id, []).append(merged)
+    return by_source
 
 
 def _sum(series: Sequence[Named], grown: Iterable[Increase]) -> float:
@@ -156,29 +175,32 @@ class _Cache:
     source: str
     system: System
     ratio: Ratio
-    known: set[str]
+    known: Seen
 
     def rates(self, grown: Sequence[Increase]) -> list[Rate]:
         """Return the rate over all labels, then one for each value of the label `by` when there are several."""
         if self.ratio.pair(self.known) is None:
             return []
+        wanted = {name for pair in self.ratio.pairs for name in pair.names}
         buckets: dict[int, list[Increase]] = {}
         for one in grown:
-            buckets.setdefault(one.at_ms, []).append(one)
+            if one.name in wanted:
+                buckets.setdefault(one.at_ms, []).append(one)
         # Names change with an upgrade: each bucket has the newest names that it knows, and never two generations at once.
         parts: list[tuple[int, Pair, list[Increase]]] = []
         for at_ms, mine in sorted(buckets.items()):
-            if pair := self.ratio.pair({one.name for one in mine}):
+            if pair := self.ratio.pair([(one.name, one.labels) for one in mine]):
                 parts.append((at_ms, pair, [one for one in mine if one.name in pair.names]))
         total = self.rate(None, parts)
-        by = self.ratio.by
-        groups = {_group(by, one) for _, _, mine in parts for one in mine} if by else set()
+        if not self.ratio.by:
+            return [total]
+        groups: dict[str, dict[int, tuple[Pair, list[Increase]]]] = {}
+        for at_ms, pair, mine in parts:
+            for one in mine:
+                groups.setdefault(_group(self.ratio.by, one), {}).setdefault(at_ms, (pair, []))[1].append(one)
         if len(groups) < 2:
             return [total]
-        split = [
-            self.rate(group, [(at, pair, [one for one in mine if _group(by, one) == group]) for at, pair, mine in parts])
-            for group in groups
-        ]
+        split = [self.rate(group, [(at_ms, pair, mine) for at_ms, (pair, mine) in its.items()]) for group, its in groups.items()]
         return [total, *sorted(split, key=lambda rate: -rate.queries)[:_MOST_GROUPS]]
 
     def rate(self, group: str | None, parts: Sequence[tuple[int, Pair, Sequence[Increase]]]) -> Rate:
@@ -190,7 +212,7 @@ class _Cache:
         grown = [one for _, _, mine in parts for one in mine]
         newest = self.ratio.pair(self.known)
         names = tuple(dict.fromkeys(name for _, pair, _ in parts for name in pair.names)) or (newest.names if newest else ())
-        others = {name for pair in self.ratio.pairs for name in pair.names} & self.known - set(names)
+        others = {name for pair in self.ratio.pairs for name in pair.names} & {name for name, _ in self.known} - set(names)
         return Rate(
             self.source,
             self.system.title,
@@ -226,16 +248,17 @@ def _group(by: str, one: Increase) -> str:
 
 
 def _counts(source: str, system: System, count: Count, grown: Sequence[Increase]) -> list[Counted]:
-    series = count.chosen({one.name for one in grown})
-    mine = [one for one in grown if any(named.name == one.name and named.matches(one.labels) for named in series)]
-    if not mine:
-        return []
-    groups: set[str | None] = {_group(count.by, one) for one in mine} if count.by else {None}
-    found = []
-    for group in groups:
-        of_group = [one for one in mine if group is None or _group(count.by, one) == group]
-        grew, fell = sum(one.increase for one in of_group), sum(one.anomalies for one in of_group)
-        found.append(Counted(source, system.title, count, group, grew, _restarts(of_group), fell))
+    wanted = {named.name for several in count.series for named in several}
+    named_so = [one for one in grown if one.name in wanted]
+    series = count.chosen([(one.name, one.labels) for one in named_so])
+    groups: dict[str | None, list[Increase]] = {}
+    for one in named_so:
+        if any(named.name == one.name and named.matches(one.labels) for named in series):
+            groups.setdefault(_group(count.by, one) if count.by else None, []).append(one)
+    found = [
+        Counted(source, system.title, count, group, sum(one.increase for one in mine), _restarts(mine), sum(one.anomalies for one in mine))
+        for group, mine in groups.items()
+    ]
     return sorted(found, key=lambda one: -one.increase)[:_MOST_GROUPS]
 
 
@@ -254,7 +277,7 @@ def sentence(view: Counters) -> str:
     told = f"{words.many(len(found), 'hit rate', 'hit rates')} of {several} that only count"
     told += f"; {idle} without a query in this range, which is no data" if idle else ""
     fell = sum(rate.anomalies for rate in found)
-    told += f"; {words.many(fell, 'value', 'values')} fell although nothing restarted" if fell else ""
+    told += f"; {words.many(fell, 'value', 'values')} fell, or came from another process, although nothing restarted" if fell else ""
     return f"{told}."
 
 
@@ -266,7 +289,7 @@ def _rate_row(rate: Rate) -> dict[str, object]:
     notes = [
         "more hits than queries: these counters do not belong together" if rate.contradicts else "",
         "no queries in this range: no data" if rate.queries <= 0 else "",
-        f"fell without a restart: {rate.anomalies} ×, nothing counted then" if rate.anomalies else "",
+        _fell(rate.anomalies),
         "some series summed in the overflow series" if rate.overflow else "",
         f"left aside, the same thing: {', '.join(rate.left_aside)}" if rate.left_aside else "",
         rate.cache.note,
@@ -308,7 +331,7 @@ def _of(by: str, group: str | None) -> str:
 
 
 def _fell(anomalies: int) -> str:
-    return f"fell without a restart: {anomalies} ×" if anomalies else ""
+    return f"fell, or came from another process, without a restart: {anomalies} ×, nothing counted then" if anomalies else ""
 
 
 def level_rows(view: Counters) -> list[dict[str, object]]:

@@ -62,7 +62,7 @@ def server_rows(view: Counters) -> list[Row]:
             "server": source,
             "read": f"{words.age(view.now_ms - shot.at_ms)} ago",
             "version": words.one_line(str(body.get("valkey_version") or body.get("redis_version") or ""), 40),
-            "mode": words.one_line(str(body.get("redis_mode", "")), 20),
+            "mode": words.one_line(str(body.get("redis_mode") or body.get("server_mode") or ""), 20),
             "role": words.one_line(str(body.get("role", "")), 20),
             "up": words.age(float(body["uptime_in_seconds"]) * 1000) if "uptime_in_seconds" in body else "",
             "memory": body.get("used_memory"),

@@ -24,6 +24,9 @@ _SHIPPED: Final = Path(__file__).with_name("families.toml")
 _MOST_SYSTEMS: Final = 200
 
 
+Seen = Collection[tuple[str, Mapping[str, str]]]  # counters of a source: names and labels
+
+
 class _Row(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -36,6 +39,9 @@ class Series(_Row):
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         return all(labels.get(label, "").casefold() in {value.casefold() for value in values} for label, values in self.with_.items())
+
+    def has(self, seen: Seen) -> bool:
+        return any(self.name == name and self.matches(labels) for name, labels in seen)
 
 
 def _series(value: object) -> object:
@@ -64,9 +70,14 @@ class Pair(_Row):
         """The series of the denominator beside the hits: all queries, or the misses."""
         return self.queries or self.misses
 
-    def known_by(self, names: Collection[str]) -> bool:
-        """Return whether a source with counters of these names has this pair. A labelled counter is not there before its first event."""
-        return any(series.name in names for series in (self.queries or (*self.hits, *self.misses)))
+    def known_by(self, seen: Seen) -> int:
+        """Return how well a source with these counters has this pair: 2 = numerator and denominator, 1 = the denominator, 0 = not.
+
+        A labelled counter is not there before its first event: hits alone are a denominator where it is hits and misses.
+        """
+        hits = any(series.has(seen) for series in self.hits)
+        asked = any(series.has(seen) for series in self.asked)
+        return 1 + hits if asked else int(hits and bool(self.misses))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,9 +99,10 @@ class Ratio(_Row):
     mean: bool = False
     pairs: tuple[Pair, ...] = Field(min_length=1)
 
-    def pair(self, names: Collection[str]) -> Pair | None:
-        """Return the first pair that a source with counters of these names has."""
-        return next((pair for pair in self.pairs if pair.known_by(names)), None)
+    def pair(self, seen: Seen) -> Pair | None:
+        """Return the pair that a source with these counters has best, of equals the first; None when it has none."""
+        best = max(self.pairs, key=lambda pair: pair.known_by(seen))
+        return best if best.known_by(seen) else None
 
 
 class Count(_Row):
@@ -103,9 +115,9 @@ class Count(_Row):
     note: str = ""
     series: tuple[tuple[OneSeries, ...], ...] = Field(min_length=1)
 
-    def chosen(self, names: Collection[str]) -> tuple[Series, ...]:
-        """Return the first alternative with a counter among these names; empty when there is none."""
-        return next((several for several in self.series if any(one.name in names for one in several)), ())
+    def chosen(self, seen: Seen) -> tuple[Series, ...]:
+        """Return the first alternative that a source with these counters has; empty when it has none."""
+        return next((several for several in self.series if any(one.has(seen) for one in several)), ())
 
 
 class Gauge(_Row):
@@ -168,6 +180,15 @@ class Families(_Row):
                 for label, values in series.with_.items():
                     mine[label] = mine.get(label, frozenset()) | {value.casefold() for value in values}
         return found
+
+    @cached_property
+    def told_apart(self) -> Mapping[str, frozenset[str]]:
+        """Counter's name -> the labels by which its series are told apart when shown; all others are summed over."""
+        found: dict[str, set[str]] = {}
+        for system in self.system:
+            for series, by in system.counters():
+                found.setdefault(series.name, {OVERFLOW}).update([*series.with_, *([by] if by else [])])
+        return {name: frozenset(labels) for name, labels in found.items()}
 
     def folded(self, name: str, labels: Mapping[str, str]) -> dict[str, str]:
         """Return the labels of the overflow series that takes this one in: its meaning stays, the rest is given up."""

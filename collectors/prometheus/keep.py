@@ -49,8 +49,10 @@ def sort(page: Page, families: Families, *, at_ms: int) -> Scrape:
     readings = []
     for one in counters:
         labels = labels_text(one.labels)
-        start_ms = created.get((created_name(one.name), labels)) or _started(one, families, clocks, at_ms)
-        readings.append(CounterReading(one.name, labels, at_ms, one.value, start_ms, labels_text(families.folded(one.name, one.labels))))
+        born_ms = created.get((created_name(one.name), labels))
+        start_ms = born_ms or _started(one, families, clocks, at_ms)
+        folded = labels_text(families.folded(one.name, one.labels))
+        readings.append(CounterReading(one.name, labels, at_ms, one.value, start_ms, folded, bool(born_ms)))
     told = {
         "samples": len(page.samples),
         "kept": len(samples) + len(readings),

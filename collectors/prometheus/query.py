@@ -189,13 +189,14 @@ def readings(found: Sequence[Stretch], families: Families) -> Iterator[CounterRe
             continue
         labels = labels_text(one.labels)
         start, uptime = families.starts[one.name]
+        born = created.get((created_name(one.name), labels))
         sources = (
-            (created.get((created_name(one.name), labels)), False),
+            (born, False),
             (_only(clocks.get((start, _target(one.labels)), [])), False),
             (_only(clocks.get((uptime, _target(one.labels)), [])), True),
         )
         for at_ms, value in one.points:
-            yield CounterReading(one.name, labels, at_ms, value, _start_ms(sources, at_ms), "")
+            yield CounterReading(one.name, labels, at_ms, value, _start_ms(sources, at_ms), "", born is not None)
 
 
 def _target(labels: Mapping[str, str]) -> tuple[str | None, ...]:

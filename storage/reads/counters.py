@@ -8,15 +8,23 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from storage.counters import WIDTHS_MS
 from storage.metrics import Series, latest
 from storage.reads.window import Window
 
-_INCREASES = """
-SELECT s.source_id, s.name, s.labels, m.at_ms / :step * :step AS bucket, sum(m.increase), sum(m.covered_ms), sum(m.resets), sum(m.anomalies)
-FROM counter_minutes m JOIN counter_series s ON s.id = m.series_id
-WHERE m.at_ms >= :start AND m.at_ms < :end GROUP BY s.id, bucket ORDER BY s.source_id, s.name, s.id, bucket
+_HOUR_MS = WIDTHS_MS["counter_hours"]
+_PARTS = """
+SELECT series_id, at_ms, increase, covered_ms, resets, anomalies FROM counter_hours WHERE at_ms >= :first AND at_ms < :last
+UNION ALL
+SELECT series_id, at_ms, increase, covered_ms, resets, anomalies FROM counter_minutes
+WHERE (at_ms >= :start AND at_ms < :first) OR (at_ms >= :last AND at_ms < :end)
 """
-_KNOWN = "SELECT DISTINCT source_id, name FROM counter_series WHERE first_ms < ?"
+_INCREASES = f"""
+SELECT s.source_id, s.name, s.labels, m.at_ms / :step * :step AS bucket, sum(m.increase), sum(m.covered_ms), sum(m.resets), sum(m.anomalies)
+FROM ({_PARTS}) m JOIN counter_series s ON s.id = m.series_id
+GROUP BY s.id, bucket ORDER BY s.source_id, s.name, s.id, bucket
+"""  # noqa: S608 - a constant of this module
+_KNOWN = "SELECT source_id, name, labels FROM counter_series WHERE first_ms < ?"
 _SAMPLED = "SELECT id FROM sources WHERE kind IN ('scrape', 'prometheus', 'redis')"
 
 
@@ -45,8 +53,15 @@ class Snapshot:
 
 
 def increases(conn: Connection, window: Window) -> list[Increase]:
-    """Return the increases of all series in the window's buckets; buckets without a reading are not there."""
-    values = {"step": window.bucket_ms, "start": window.start_ms, "end": window.end_ms}
+    """Return the increases of all series in the window's buckets; buckets without a reading are not there.
+
+    Whole hours of a wide window are read as hours, its ends as minutes.
+    """
+    first = last = window.start_ms
+    if window.bucket_ms % _HOUR_MS == 0:
+        first = min(-(-window.start_ms // _HOUR_MS) * _HOUR_MS, window.end_ms)
+        last = max(first, window.end_ms // _HOUR_MS * _HOUR_MS)
+    values = {"step": window.bucket_ms, "start": window.start_ms, "end": window.end_ms, "first": first, "last": last}
     rows = conn.exec_driver_sql(_INCREASES, values)
     parsed: dict[str, dict[str, str]] = {}
     found = []
@@ -57,11 +72,11 @@ def increases(conn: Connection, window: Window) -> list[Increase]:
     return found
 
 
-def known(conn: Connection, window: Window) -> dict[int, set[str]]:
-    """Return the names of counters that each source had before the window ended."""
-    found: dict[int, set[str]] = {}
-    for source_id, name in conn.exec_driver_sql(_KNOWN, (window.end_ms,)):
-        found.setdefault(source_id, set()).add(name)
+def known(conn: Connection, window: Window) -> dict[int, list[tuple[str, Mapping[str, str]]]]:
+    """Return the counters (name, labels) that each source had before the window ended."""
+    found: dict[int, list[tuple[str, Mapping[str, str]]]] = {}
+    for source_id, name, labels in conn.exec_driver_sql(_KNOWN, (window.end_ms,)):
+        found.setdefault(source_id, []).append((name, json.loads(labels)))
     return found
 
 

@@ -169,3 +169,50 @@ def test_addresses() -> None:
 def test_every_setting_is_described() -> None:
     assert len({setting.name for setting in SETTINGS}) == len(SETTINGS) == len(Config.model_fields)
     assert all(setting.description.endswith(".") and setting.env == f"CACHESCOPE_{setting.name.upper()}" for setting in SETTINGS)
+
+
+SOURCES = """
+families_file = "families.toml"
+[[scrape_targets]]
+url = "https://vllm:8000/metrics"
+username = "ann"
+password = "s3cret"
+ca_file = "/etc/ca.pem"
+verify = false
+max_series = 7
+[[prometheus_servers]]
+url = "http://prometheus:9090"
+match = 'job="vllm"'
+step_s = 60
+[[redis_servers]]
+url = "redis://watcher:s3cret@cache:6379/0"
+keys_per_tick = 0
+"""
+
+
+def test_further_sources_reach_the_collector_and_their_secrets_no_error(tmp_path: Path) -> None:
+    file = tmp_path / "cachescope.toml"
+    file.write_text(SOURCES)
+    environ = {"HOME": str(tmp_path), "CACHESCOPE_DATA_DIR": str(tmp_path), "CACHESCOPE_CONFIG": str(file)}
+    settings = load(environ).collector_settings()
+    target = settings.targets[1]
+    assert (target.url, target.username, target.password) == ("https://vllm:8000/metrics", "ann", "s3cret")
+    assert (target.ca_file, target.verify, target.max_series, target.interval_s) == ("/etc/ca.pem", False, 7, 5.0)
+    assert [(one.url, one.match, one.step_s, one.backfill_s) for one in settings.servers] == [
+        ("http://prometheus:9090", 'job="vllm"', 60.0, 3_600.0)
+    ]
+    assert [(one.url, one.keys_per_tick) for one in settings.redis] == [("redis://watcher:s3cret@cache:6379/0", 0)]
+    assert settings.families_file == str(tmp_path / "families.toml")
+    demo = load(environ, demo=True).collector_settings()
+    assert (len(demo.targets), demo.servers, demo.redis) == (1, (), ())
+    for wrong, told in (
+        ('"redis://watcher', '"watcher'),
+        ("step_s = 60", "step_s = 1"),
+        ("verify = false", "verfy = false"),
+        ('password = "s3cret"', 'password = ["s3cret"]'),
+    ):
+        file.write_text(SOURCES.replace(wrong, told))
+        with pytest.raises(ConfigError) as caught:
+            load(environ)
+        assert "s3cret" not in str(caught.value)
+    assert "password" in str(caught.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -23,7 +24,7 @@ from storage.settings import StorageSettings
 from storage.store import Store, open_telemetry
 from tests.collectors.support import running, until
 from tests.conftest import SHARED
-from tests.support.servers import RedisServer, free_port
+from tests.support.servers import RedisCluster, RedisServer, free_port
 
 pytestmark = pytest.mark.redis
 
@@ -122,6 +123,21 @@ async def test_what_the_sampling_itself_looks_up_is_no_hit_of_anybody(store: Sto
         assert sums(store).get("redis_keyspace_hits_total", (0, 0, 0)) == (0, 0, 0)
 
 
+async def test_a_node_of_a_cluster_is_sampled_too(store: Store, redis_cluster: RedisCluster) -> None:
+    node = redis_cluster.masters[0]
+    with redis.RedisCluster.from_url(node.url) as keys:
+        for number in range(200):
+            keys.set(f"shop:entry:{number}", "x")
+    async with sampling(store, node.url) as sampler:
+        for _ in range(3):
+            await sampler.once()
+    assert rows(store, "SELECT last_error FROM sources") == [("",)]
+    found = topic(store, "keyspace")
+    assert found["whole"]
+    assert 30 < found["looked_at"] == found["keys"] < 120
+    assert sums(store)["redis_keyspace_hits_total"] == (0, 0, 0)
+
+
 async def test_a_restart_is_a_reset_and_reset_statistics_are_an_anomaly(store: Store, own_redis: RedisServer) -> None:
     async with sampling(store, own_redis.url, keys_per_tick=0) as sampler:
         with client(own_redis) as keys:
@@ -206,7 +222,7 @@ async def test_the_keyspace_is_sampled_by_shape_type_and_lifetime(store: Store, 
 async def test_a_tick_is_bounded_on_a_large_keyspace(store: Store, redis_server: RedisServer) -> None:
     with client(redis_server) as keys:
         with keys.pipeline(transaction=False) as pipe:
-            for number in range(20_000):
+            for number in range(5_000):
                 pipe.set(f"k:{number}", number)
             pipe.execute()
         before = keys.info("stats")["total_commands_processed"]
@@ -236,6 +252,19 @@ async def test_what_a_user_may_not_see_is_said_and_the_rest_is_kept(store: Store
     ((error,),) = rows(store, "SELECT last_error FROM sources")
     assert "AuthenticationError" in error
     assert "wrong-one" not in error
+
+
+async def test_the_user_that_the_documentation_makes_sees_everything(store: Store, own_redis: RedisServer) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "telemetry.md").read_text()
+    rule = re.search(r"`ACL SETUSER watcher on >… ([^`]+)`", text)
+    assert rule
+    with client(own_redis) as keys:
+        keys.set("a", 1)
+        keys.execute_command("ACL", "SETUSER", "watcher", "on", ">pass-word", *rule[1].split())
+    async with sampling(store, own_redis.url.replace("redis://", "redis://watcher:pass-word@")) as sampler:
+        await sampler.once()
+    assert rows(store, "SELECT last_error FROM sources") == [("",)]
+    assert {name for (name,) in rows(store, "SELECT topic FROM source_snapshots")} == {"server", "sampler", "slowlog", "keyspace"}
 
 
 async def test_a_server_that_hangs_or_is_away_is_a_failure_in_time(store: Store, own_redis: RedisServer) -> None:

@@ -1,5 +1,6 @@
 """The pages run by Streamlit's own test runner on a real SQLite cache: what they draw, and that names stay text."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +10,14 @@ from streamlit.testing.v1 import AppTest
 
 from app.analysis import regret
 from app.analysis.what_if import analyse
-from app.config import load
+from app.config import Config, load
 from app.ui import handles
 from app.ui.text import literal
 from app.views import words
-from storage import analyses
+from app.wiring import now_ms
+from storage import analyses, counters
+from storage.rows import CounterReading, Scrape, SourceKey
+from storage.store import open_telemetry
 from tests.app import support
 from tests.app.analysis.test_what_if import HOUR_MS, events
 
@@ -107,3 +111,34 @@ def test_regret_draws_what_the_worker_stored(environ: dict[str, str]) -> None:
     assert any("it computes these numbers" in text for text in texts)  # no worker was ever seen
     assert any("200 needed in a namespace" in text for text in _texts(_run("regret", namespace=HOSTILE[1])))
     assert any("No analysis of the last 7 days" in text for text in _texts(_run("regret", horizon="7d")))
+
+
+def _count(config: Config, target: str, label: str) -> None:
+    """Store two looks at a target that only counts: 30 hits of 40 requests, and a keyspace of one shape."""
+    store = open_telemetry(config.storage_settings(), write=True)
+    labels = json.dumps({"model": label}, sort_keys=True)
+    shape = {"shape": label, "type": "hash", "keys": 5, "sized": 5, "size_bytes": 500, "lifetimes": {"none": 5}}
+    for at_ms, hits, misses in ((now_ms() - 150_000, 0, 0), (now_ms() - 120_000, 30, 10)):
+        readings = [
+            CounterReading(f"litellm_cache_{what}_metric_total", labels, at_ms, value, None, "")
+            for what, value in (("hits", hits), ("misses", misses))
+        ]
+        snapshots = {"keyspace": json.dumps({"looked_at": 5, "whole": True, "keys": 5, "groups": [shape]})}
+        scrape = Scrape(at_ms, counters=readings, error=f"line 1: {label}", snapshots=snapshots)
+        counters.write_scrape(store, SourceKey("scrape", target), scrape, now_ms=at_ms, max_series=10)
+    store.close()
+
+
+def test_sources_that_only_count_are_drawn_with_hostile_names_as_text(environ: dict[str, str]) -> None:
+    for hostile in HOSTILE:
+        _count(load(environ), f"http://{hostile}/metrics", hostile)
+    for page in ("hit_rate", "sources"):
+        test = _run(page)
+        texts = _texts(test)
+        assert any("5 hit rates of 5 sources that only count" in text for text in texts), page
+        for text in texts:
+            assert "\u202e" not in text
+            assert not re.search(r"(?<!\\)<script|(?<!\\):red(?<!\\)\[|(?<!\*)\*\*bold\*\*", text)
+        (rates,) = [table.value for table in test.dataframe if "hit rate" in table.value and "kind" in table.value]
+        assert list(rates["hit rate"]) == [75.0] * 5
+        assert list(rates["95 %"]) == ["59.8–85.8 %"] * 5

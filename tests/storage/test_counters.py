@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Iterable
 from itertools import pairwise
 
@@ -12,8 +13,11 @@ from hypothesis import strategies as st
 
 from storage import counters, metrics
 from storage.increases import first, step
+from storage.reads.counters import increases
+from storage.reads.window import Window
 from storage.rows import CounterReading, SampleRow, Scrape, SourceKey
-from storage.store import Store
+from storage.settings import StorageSettings
+from storage.store import Store, open_telemetry
 
 TARGET = SourceKey("scrape", "http://127.0.0.1:9/metrics")
 MINUTE = 60_000
@@ -56,7 +60,7 @@ def run(store: Store, values: Iterable[float], *, labels: str = "{}", starts: It
         (9, 1_000, 4, 1_000, (0, False, True)),  # the process lives: an anomaly, never a negative rate
         (9, 1_000, 4, 2_400, (0, False, True)),  # the same start, told as "now less the uptime"
         (9, None, 4, 2_400, (4, True, False)),
-        (9, 5_000, 12, 1_000, (3, False, False)),
+        (9, 5_000, 12, 1_000, (0, False, True)),  # an earlier start: another process answered
     ],
 )
 def test_from_one_reading_to_the_next(
@@ -66,18 +70,30 @@ def test_from_one_reading_to_the_next(
 
 
 @pytest.mark.parametrize(
-    ("start_ms", "from_ms", "complete", "counted"),
+    ("start_ms", "created", "from_ms", "complete", "counted"),
     [
-        (None, None, False, 0),
-        (None, 500, True, 7),
-        (None, 500, False, 0),
-        (900, 500, False, 7),
-        (400, 500, True, 0),
-        (900, None, False, 0),
+        (None, False, None, False, 0),
+        (None, False, 500, True, 7),
+        (None, False, 500, False, 0),
+        (900, True, 500, False, 7),
+        (900, False, 500, False, 7),
+        (400, True, 500, True, 0),  # it was there before, and was only not shown
+        (400, False, 500, True, 7),  # the process is old, the series is new
+        (400, False, 500, False, 0),
+        (900, True, None, False, 0),
     ],
 )
-def test_when_a_first_value_counts(start_ms: int | None, from_ms: int | None, complete: bool, counted: float) -> None:
-    assert first(7, start_ms, from_ms=from_ms, complete=complete) == counted
+def test_when_a_first_value_counts(start_ms: int | None, created: bool, from_ms: int | None, complete: bool, counted: float) -> None:
+    assert first(7, start_ms, created=created, from_ms=from_ms, complete=complete) == counted
+
+
+def test_two_processes_behind_one_address_are_an_anomaly_and_not_two_restarts_a_minute(telemetry: Store) -> None:
+    hour = 3_600_000
+    for place in range(8):
+        at_ms = 10 * hour + place * 15_000
+        start_ms, value = ((1 * hour, 1_000_000), (1 * hour + 9_000, 2_000_000))[place % 2]
+        scrape(telemetry, at_ms, reading(at_ms, value + place, start_ms=start_ms))
+    assert totals(telemetry) == {"{}": (0, 0, 7)}
 
 
 def test_increases_land_in_the_minute_of_the_later_reading(telemetry: Store) -> None:
@@ -180,6 +196,55 @@ def test_samples_snapshots_and_drops_come_with_it(telemetry: Store) -> None:
     with telemetry.read() as connection:
         assert connection.exec_driver_sql("SELECT topic, at_ms, body FROM source_snapshots").all() == [("page", 2_000, '{"n":1}')]
         assert connection.exec_driver_sql("SELECT accepted, dropped, last_seen_ms FROM sources").all() == [(2, 8, 2_000)]
+
+
+SCRAPES = st.lists(
+    st.tuples(st.integers(1, 900), st.lists(st.one_of(st.none(), st.integers(0, 9)), min_size=3, max_size=3), st.booleans()),
+    min_size=1,
+    max_size=25,
+)
+
+
+@settings(deadline=None, max_examples=8)
+@given(SCRAPES, st.integers(0, 119), st.integers(1, 6 * 60))
+def test_minutes_and_hours_equal_the_raw_readings(scrapes: list[tuple[int, list[int | None], bool]], from_minute: int, length: int) -> None:
+    """Three series, of which any may be missing at a look; some looks restart the process. What is read equals the raw steps."""
+    at_ms, start_ms = 7 * 3_600_000, 1_000
+    values, seen, expected = [0.0] * 3, dict[int, tuple[float, int]](), dict[int, list[tuple[int, float]]]()
+    last_ms: int | None = None
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_telemetry(StorageSettings(f"sqlite:///{folder}/t.db", f"sqlite:///{folder}/o.db"), write=True)
+        for gap_s, grown, restarted in scrapes:
+            at_ms += gap_s * 1_000
+            if restarted:
+                values, start_ms = [0.0] * 3, at_ms - 500
+            readings = []
+            for number, more in enumerate(grown):
+                if more is None:
+                    continue
+                values[number] += more
+                readings.append(reading(at_ms, values[number], labels=f'{{"n":"{number}"}}', start_ms=start_ms))
+                before = seen.get(number)
+                grew = (
+                    step(*before, values[number], start_ms).increase
+                    if before
+                    else first(values[number], start_ms, created=False, from_ms=last_ms, complete=True)
+                )
+                expected.setdefault(number, []).append((at_ms, grew))
+                seen[number] = (values[number], start_ms)
+            scrape(store, at_ms, *readings)
+            last_ms = at_ms
+        start = 7 * 3_600_000 + from_minute * MINUTE
+        # The second one has buckets of three hours, and reads whole hours as such.
+        for window in (Window(start, start + length * MINUTE), Window(start, start + 7 * 24 * 60 * MINUTE)):
+            with store.read() as connection:
+                found: dict[str, float] = {}
+                for one in increases(connection, window):
+                    found[one.labels["n"]] = found.get(one.labels["n"], 0.0) + one.increase
+            for number, steps in expected.items():
+                raw = sum(grew for when, grew in steps if window.start_ms <= when < window.end_ms)
+                assert found.get(str(number), 0.0) == pytest.approx(raw)
+        store.close()
 
 
 VALUES = st.lists(st.floats(min_value=0, max_value=1e9), min_size=1, max_size=30)

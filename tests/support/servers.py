@@ -10,10 +10,12 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 # Below the ports that the kernel gives to outgoing connections: one of those could take ours before the server listens. Each
@@ -224,3 +226,27 @@ def running_prometheus(openmetrics: str = "", jobs: dict[str, str] | None = None
         yield server
     finally:
         server.discard()
+
+
+@contextlib.contextmanager
+def page_server(page: Callable[[], bytes]) -> Iterator[str]:
+    """Answers every GET with a page made for it; yields the URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(page())
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/metrics"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -86,6 +86,14 @@ def test_case_b17_counters_are_shown_and_the_gauge_is_flagged_as_the_last_batch(
     assert str(level["misleads"]).startswith("last batch")
 
 
+@pytest.mark.parametrize(("sources", "hits"), [(("total", "device", "host"), 30), (("device", "host"), 60), (("",), 30)])
+def test_cached_tokens_by_source_are_summed_only_where_there_is_no_total(store: Store, sources: tuple[str, ...], hits: float) -> None:
+    page = "".join(f'sglang:cached_tokens_total{{{{cache_source="{source}"}}}} {{hits}}\n' for source in sources)
+    page += "sglang:prompt_tokens_total {prompt}\n"
+    feed(store, [page.format(hits=0, prompt=0), page.format(hits=30, prompt=100)])
+    assert (total(store).hits, total(store).queries) == (hits, 100)
+
+
 def test_a_gauge_alone_makes_no_hit_rate(store: Store) -> None:
     feed(store, ["sglang:cache_hit_rate 0.8\n"] * 3)
     assert view.totals(shown(store)) == []
@@ -123,7 +131,9 @@ def test_increases_are_summed_before_they_are_divided(store: Store) -> None:
 
 def test_a_restart_of_one_process_loses_nothing_that_was_counted_since(store: Store) -> None:
     page = "nv_cache_num_hits_per_model{{}} {}\nnv_cache_num_misses_per_model{{}} {}\nprocess_start_time_seconds {}\n"
-    feed(store, [page.format(50, 50, 1.7e9), page.format(60, 60, 1.7e9), page.format(3, 1, 1.71e9), page.format(4, 1, 1.71e9)])
+    feed(
+        store, [page.format(50, 50, 1.7e9), page.format(60, 60, 1.7e9), page.format(3, 1, 1_795_953_620), page.format(4, 1, 1_795_953_620)]
+    )
     rate = total(store)
     assert (rate.hits, rate.queries, rate.resets, rate.anomalies) == (14, 25, 1, 0)
 
@@ -133,7 +143,7 @@ def test_a_decrease_without_a_restart_is_shown_and_never_a_negative_rate(store: 
     feed(store, [page.format(100, 100), page.format(110, 105), page.format(2, 1), page.format(4, 2)])
     rate = total(store)
     assert (rate.hits, rate.queries, rate.resets, rate.anomalies) == (12, 18, 0, 2)
-    assert "2 values fell although nothing restarted" in view.sentence(shown(store))
+    assert "2 values fell, or came from another process, although nothing restarted" in view.sentence(shown(store))
     assert rate.marks == ((START, view.FELL),)
     chart = charts.hit_rates([rate], WINDOW, "keys")
     assert [trace.name for trace in chart.figure.data][1:] == [view.FELL]

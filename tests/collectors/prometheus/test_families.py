@@ -10,6 +10,9 @@ from collectors.errors import BadFamilies
 from collectors.prometheus.families import OVERFLOW, Families, load
 from collectors.prometheus.keep import created_name, labels_text, sort
 from collectors.prometheus.parse import parse
+from collectors.settings import ScrapeTarget
+from tests.collectors.support import running, until
+from tests.support.servers import page_server
 
 TABLE = load()
 
@@ -45,23 +48,14 @@ def test_names_inside_a_system_are_unique_and_no_gauge_is_a_counter() -> None:
     assert not [name for name in TABLE.labels if name.endswith("_created")]
 
 
-def test_no_two_pairs_of_a_rate_share_a_counter() -> None:
-    """Pairs are one thing under successive names: a shared counter would make the choice between them matter twice."""
-    for one in TABLE.system:
-        for ratio in one.ratio:
-            names = [{series.name for series in (*pair.hits, *pair.asked)} for pair in ratio.pairs]
-            assert sum(len(mine) for mine in names) == len(set().union(*names)), f"{one.id}.{ratio.id}"
-
-
 def test_case_b16_the_new_names_are_used_and_the_old_ones_never_added() -> None:
     (prefix,) = [ratio for ratio in system("vllm").ratio if ratio.id == "prefix"]
-    both = {"vllm:gpu_prefix_cache_hits_total", "vllm:gpu_prefix_cache_queries_total", "vllm:prefix_cache_hits_total",
-            "vllm:prefix_cache_queries_total"}  # fmt: skip
-    chosen = prefix.pair(both)
-    assert [one.name for one in (*chosen.hits, *chosen.asked)] == ["vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total"]
-    old = prefix.pair({"vllm:gpu_prefix_cache_queries_total"})
-    assert [one.name for one in old.hits] == ["vllm:gpu_prefix_cache_hits_total"]
-    assert prefix.pair({"vllm:num_requests_running"}) is None
+    old = [("vllm:gpu_prefix_cache_hits_total", {}), ("vllm:gpu_prefix_cache_queries_total", {})]
+    new = [("vllm:prefix_cache_hits_total", {}), ("vllm:prefix_cache_queries_total", {})]
+    assert prefix.pair([*old, *new]).names == tuple(name for name, _ in new)
+    assert prefix.pair(old).names == tuple(name for name, _ in old)
+    assert prefix.pair(new[1:]).names == tuple(name for name, _ in new)
+    assert prefix.pair([("vllm:num_requests_running", {})]) is None
 
 
 def test_gauges_that_mislead_say_why() -> None:
@@ -196,3 +190,24 @@ def test_names_of_creation_times() -> None:
 
 def test_an_empty_table_is_a_table() -> None:
     assert Families().labels == {}
+
+
+async def test_a_collector_does_not_start_with_a_file_that_it_cannot_read(tmp_path: Path) -> None:
+    with pytest.raises(BadFamilies, match="cannot read the families file"):
+        async with running(tmp_path, families_file=str(tmp_path / "nowhere.toml")):
+            pass
+
+
+async def test_a_collector_reads_what_a_user_s_file_describes(tmp_path: Path) -> None:
+    file = tmp_path / "families.toml"
+    file.write_text(OWN)
+    seen: list[int] = []
+
+    def page() -> bytes:
+        seen.append(len(seen))
+        return f"shop_hits_total {seen[-1]}\nvllm:prefix_cache_hits_total 5\n".encode()
+
+    with page_server(page) as url:
+        async with running(tmp_path, families_file=str(file), targets=(ScrapeTarget(url, interval_s=0.05, timeout_s=20),)) as it:
+            await until(it, "SELECT sum(increase) >= 3 FROM counter_minutes", [(1,)])
+            assert await it.rows("SELECT DISTINCT name FROM counter_series") == [("shop_hits_total",)]

@@ -234,6 +234,34 @@ def test_captured_answers_of_every_kind() -> None:
 
 
 @pytest.mark.shared_data
+def test_captured_answers_of_other_kinds_are_no_answer_to_a_query() -> None:
+    others = [
+        "alerts",
+        "buildinfo",
+        "exemplars",
+        "label_values_job",
+        "labels",
+        "metadata",
+        "rules",
+        "series_match",
+        "status_tsdb",
+        "targets",
+    ]
+    assert {file.stem for file in CAPTURED.glob("*.json") if not file.stem.startswith(("instant_", "range_", "error_", "warn_"))} == set(
+        others
+    )
+    answers = {name: (200, captured(name)) for name in others}
+    answers["/api/v1/label/__name__/values"] = (200, captured("label_values_job"))
+    with replaying(answers) as url:
+        api = PrometheusApi(PrometheusServer(url), url)
+        for name in others:
+            with pytest.raises(ScrapeFailed, match="answer without data"):
+                api.ask(name)
+        assert api.names(["redis", "node", "vllm"]) == ["node", "redis"]
+        api.close()
+
+
+@pytest.mark.shared_data
 def test_captured_samples_through_a_restart(store: Store) -> None:
     """Redis was restarted in the captured range; a rate that trusts the raw values would be negative there."""
     found = stretches(json.loads(captured("range_raw_redis_hits_5s"))["data"]["result"])

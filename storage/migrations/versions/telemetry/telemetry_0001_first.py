@@ -13,6 +13,18 @@ depends_on = None
 
 def upgrade() -> None:
     op.create_table(
+        "counter_hours",
+        sa.Column("series_id", sa.Integer(), nullable=False),
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("increase", sa.Float(), nullable=False),
+        sa.Column("steps", sa.Integer(), nullable=False),
+        sa.Column("covered_ms", sa.BigInteger(), nullable=False),
+        sa.Column("resets", sa.Integer(), nullable=False),
+        sa.Column("anomalies", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("series_id", "at_ms"),
+    )
+    op.create_index("ix_counter_hour_at", "counter_hours", ["at_ms"], unique=False)
+    op.create_table(
         "counter_minutes",
         sa.Column("series_id", sa.Integer(), nullable=False),
         sa.Column("at_ms", sa.BigInteger(), nullable=False),
