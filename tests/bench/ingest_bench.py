@@ -200,18 +200,18 @@ class Reader(threading.Thread):
     def __init__(self, storage: StorageSettings) -> None:
         super().__init__(daemon=True)
         self._store = open_telemetry(storage, write=False)
-        self._stop = threading.Event()
+        self._ended = threading.Event()
         self.waits: list[float] = []
 
     def run(self) -> None:
-        while not self._stop.wait(0.01):
+        while not self._ended.wait(0.01):
             started = time.perf_counter()
             with self._store.read() as connection:
                 connection.exec_driver_sql("SELECT id, at_ms, outcome FROM lookups ORDER BY at_ms DESC LIMIT 20").all()
             self.waits.append(time.perf_counter() - started)
 
     def stop(self) -> list[float]:
-        self._stop.set()
+        self._ended.set()
         self.join()
         self._store.close()
         return self.waits
