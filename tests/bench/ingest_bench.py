@@ -150,10 +150,17 @@ def sender(given: CollectorSettings, protocol: str) -> Iterator[Callable[[bytes]
     connection = http.client.HTTPConnection(given.http_bind, timeout=60)
     headers = {"Content-Type": JSON if protocol == "json" else PROTOBUF}
 
-    def post(body: bytes) -> None:
-        connection.request("POST", "/v1/traces", body, headers)
-        response = connection.getresponse()
-        answer = response.read()
+    def post(body: bytes, *, again: bool = True) -> None:
+        try:
+            connection.request("POST", "/v1/traces", body, headers)
+            response = connection.getresponse()
+            answer = response.read()
+        except (ConnectionError, http.client.RemoteDisconnected):
+            connection.close()
+            if not again:
+                raise
+            post(body, again=False)  # it was idle for longer than the server keeps it
+            return
         if response.status != 200:
             raise RuntimeError(f"{response.status}: {answer[:200]!r}")
 
