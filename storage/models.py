@@ -6,18 +6,19 @@ A new column or table goes through Alembic (`storage/migrations`), from the firs
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import BigInteger, Column, Index, LargeBinary, UniqueConstraint
+from sqlalchemy import Column, Index, LargeBinary, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 from storage import metadata as _base
+from storage import rollup_models
 from storage.counter_models import CounterHour, CounterMinute, CounterSeries, SourceSnapshot
 from storage.metadata import big as _big
 
-telemetry_metadata = _base.telemetry_metadata
+telemetry_metadata: Final = _base.telemetry_metadata
 # Imported for their being there: whoever reads the metadata finds all tables in it.
-COUNTED = (CounterHour, CounterMinute, CounterSeries, SourceSnapshot)
+ELSEWHERE: Final = (CounterHour, CounterMinute, CounterSeries, SourceSnapshot, rollup_models)
 
 
 class Source(SQLModel, table=True):
@@ -101,6 +102,12 @@ class SpanPayload(SQLModel, table=True):
     payload: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
 
 
+LOOKUP_COUNTED: Final = (
+    *("cache_kind", "purpose", "outcome", "namespace", "tenant", "model", "tier", "source_id"),
+    *("prompt_hash", "similarity", "threshold", "passed"),
+)
+
+
 class LookupRecord(SQLModel, table=True):
     """One cache decision, from any dialect. NULL = not recorded by this sender, never 0."""
 
@@ -108,7 +115,8 @@ class LookupRecord(SQLModel, table=True):
     metadata = telemetry_metadata
     __table_args__ = (
         UniqueConstraint("trace_id", "span_id"),
-        Index("ix_lookups_at", "at_ms"),
+        # Everything that pages count by, so that they need not read the rows themselves, of which prompts are the most.
+        Index("ix_lookups_at", "at_ms", *LOOKUP_COUNTED),
         Index("ix_lookups_ns_at", "namespace", "at_ms"),
     )
 
@@ -176,68 +184,6 @@ class TraceSummary(SQLModel, table=True):
     lookups: int = 0
     root_name: str = ""  # '' while the root has not come
     service: str = ""
-
-
-def _sum() -> Any:
-    return Field(default=0, sa_type=BigInteger, nullable=False)
-
-
-class _RollupColumns(SQLModel):
-    """What one rollup row holds: lookups by time and dimensions, as counts and sums, never ratios.
-
-    Integer sums: the order of arrival cannot matter. `_n`: how many lookups reported the sum beside it.
-    """
-
-    at_ms: int = Field(sa_type=BigInteger, primary_key=True)  # start of the 10 s, minute or hour
-    cache_kind: str = Field(primary_key=True)
-    source_id: int = Field(primary_key=True)
-    purpose: str = Field(primary_key=True)
-    namespace: str = Field(primary_key=True)
-    tenant: str = Field(primary_key=True)
-    model: str = Field(primary_key=True)
-    tier: str = Field(primary_key=True)
-    outcome: str = Field(primary_key=True)
-    reason: str = Field(primary_key=True)
-    lookups: int = _sum()
-    duration_us: int = _sum()
-    input_tokens: int = _sum()
-    input_tokens_n: int = _sum()
-    output_tokens: int = _sum()
-    cost_nusd: int = _sum()  # billionths of a US dollar
-    cost_n: int = _sum()
-    saved_nusd: int = _sum()
-    saved_usd_n: int = _sum()
-    saved_us: int = _sum()
-    saved_us_n: int = _sum()
-    duration_sketch: bytes = Field(default=b"", sa_type=LargeBinary, nullable=False)  # mergeable, 1 % relative
-
-
-# The rows are the primary key's tree itself, in order of time: one tree to write instead of three, and a window is one range of it.
-_CLUSTERED: Final = {"sqlite_with_rowid": False}
-
-
-class Rollup10s(_RollupColumns, table=True):
-    """Ten seconds a row: for windows of minutes. Kept as long as the raw rows."""
-
-    __tablename__ = "rollups_10s"
-    metadata = telemetry_metadata
-    __table_args__ = _CLUSTERED
-
-
-class Rollup1m(_RollupColumns, table=True):
-    """A minute a row. Outlives the raw rows."""
-
-    __tablename__ = "rollups_1m"
-    metadata = telemetry_metadata
-    __table_args__ = _CLUSTERED
-
-
-class Rollup1h(_RollupColumns, table=True):
-    """An hour a row. Outlives the minutes."""
-
-    __tablename__ = "rollups_1h"
-    metadata = telemetry_metadata
-    __table_args__ = _CLUSTERED
 
 
 class Removed(SQLModel, table=True):

@@ -51,8 +51,8 @@ _SAMPLES: Final = _Table("metric_samples", "at_ms")
 _KINDS: Final = (
     _Kind(RAW, (_SPANS, _Table("lookups", "at_ms"), _TRACES), _MINUTE_MS),
     _Kind("rollups_10s", (_Table("rollups_10s", "at_ms"),), _MINUTE_MS),
-    _Kind("rollups_1m", (_Table("rollups_1m", "at_ms"), _Table("counter_minutes", "at_ms")), _HOUR_MS),
-    _Kind("rollups_1h", (_Table("rollups_1h", "at_ms"), _Table("counter_hours", "at_ms")), _HOUR_MS),
+    _Kind("rollups_1m", (_Table("rollups_1m", "at_ms"), _Table("totals_1m", "at_ms"), _Table("counter_minutes", "at_ms")), _HOUR_MS),
+    _Kind("rollups_1h", (_Table("rollups_1h", "at_ms"), _Table("totals_1h", "at_ms"), _Table("counter_hours", "at_ms")), _HOUR_MS),
 )
 _NOTE: Final = """
 INSERT INTO removed (kind, before_ms, rows, last_ms, by_size) VALUES (?, ?, ?, ?, ?)

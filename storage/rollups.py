@@ -6,9 +6,9 @@ Every sum is of integers rounded once per lookup, so a rollup equals the raw row
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from operator import add
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection
 
@@ -36,25 +36,31 @@ _SUMS: Final = (
 )
 
 
-def _upsert(table: str) -> str:
-    columns = (*_DIMENSIONS, *_SUMS, "duration_sketch")
+def _upsert(table: str, dimensions: tuple[str, ...]) -> str:
+    columns = (*dimensions, *_SUMS, "duration_sketch")
     return (
         f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - names from above
-        f" ON CONFLICT ({', '.join(_DIMENSIONS)}) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _SUMS)},"
+        f" ON CONFLICT ({', '.join(dimensions)}) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _SUMS)},"
         " duration_sketch = sketch_merge(duration_sketch, excluded.duration_sketch)"
     )
 
 
-_UPSERTS: Final = {table: _upsert(table) for table in WIDTHS_MS}
+_UPSERTS: Final = {table: _upsert(table, _DIMENSIONS) for table in WIDTHS_MS}
+# Over all dimensions but these.
+TOTALS: Final = {"rollups_1m": "totals_1m", "rollups_1h": "totals_1h"}
+TOTAL_DIMENSIONS: Final = ("at_ms", "cache_kind", "purpose", "outcome")
+_TOTAL_PLACES: Final = tuple(_DIMENSIONS.index(name) for name in TOTAL_DIMENSIONS)
+_TOTAL_UPSERTS: Final = {table: _upsert(TOTALS[table], TOTAL_DIMENSIONS) for table in TOTALS}
 _FINEST_MS: Final = WIDTHS_MS["rollups_10s"]
-_Key = tuple[int, str, int, str, str, str, str, str, str, str]
+_Key = tuple[Any, ...]
+_Groups = dict[_Key, tuple[list[int], Sketch]]
 
 
 class Totals:
     """What a batch adds to the rollups, by dimensions."""
 
     def __init__(self) -> None:
-        self._groups: dict[_Key, tuple[list[int], Sketch]] = {}
+        self._groups: _Groups = {}
 
     def add(self, source_id: int, lookups: Iterable[LookupRow]) -> None:
         groups = self._groups
@@ -98,21 +104,29 @@ class Totals:
         groups = self._groups
         for table, width in WIDTHS_MS.items():
             if width != _FINEST_MS:
-                groups = _coarser(groups, width)
-            if groups:
-                rows = [(*key, *sums, sketch.to_bytes()) for key, (sums, sketch) in sorted(groups.items(), key=_in_key_order)]
-                connection.exec_driver_sql(_UPSERTS[table], rows)
+                groups = _summed(groups, lambda key, width=width: (key[0] - key[0] % width, *key[1:]))  # type: ignore[misc]
+            _add(connection, _UPSERTS[table], groups)
+            if table in TOTALS:
+                totals = _summed(groups, lambda key: tuple(key[place] for place in _TOTAL_PLACES))
+                _add(connection, _TOTAL_UPSERTS[table], totals)
 
 
-def _in_key_order(group: tuple[_Key, tuple[list[int], Sketch]]) -> _Key:
-    return group[0]  # the table is ordered by it: neighbours lie on one page
+def _add(connection: Connection, upsert: str, groups: _Groups) -> None:
+    if groups:
+        # The tables are ordered by their keys: neighbours lie on one page.
+        rows = [(*key, *sums, sketch.to_bytes()) for key, (sums, sketch) in sorted(groups.items(), key=_key_of)]
+        connection.exec_driver_sql(upsert, rows)
 
 
-def _coarser(groups: Mapping[_Key, tuple[list[int], Sketch]], width_ms: int) -> dict[_Key, tuple[list[int], Sketch]]:
-    """Return the sums of the groups by a greater width."""
-    found: dict[_Key, tuple[list[int], Sketch]] = {}
+def _key_of(group: tuple[_Key, tuple[list[int], Sketch]]) -> _Key:
+    return group[0]
+
+
+def _summed(groups: _Groups, key_of: Callable[[_Key], _Key]) -> _Groups:
+    """Return the sums of the groups by another key, of which theirs is finer."""
+    found: _Groups = {}
     for key, (sums, sketch) in groups.items():
-        wider = (key[0] - key[0] % width_ms, *key[1:])
+        wider = key_of(key)
         group = found.get(wider)
         if group is None:
             group = found[wider] = ([0] * len(_SUMS), Sketch())

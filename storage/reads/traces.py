@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, or_, select
 
 from storage.models import telemetry_metadata
 from storage.payloads import unpack
-from storage.reads.window import Scope, Window, lookups, within
+from storage.reads.window import Scope, Window, lookups, rollups, within
 
 spans: Table = telemetry_metadata.tables["spans"]
 payloads: Table = telemetry_metadata.tables["span_payloads"]
@@ -107,8 +107,8 @@ def _hex(text: str) -> bytes | None:
 
 def reasons(conn: Connection, window: Window, scope: Scope) -> list[str]:
     """Return the reasons that occur in the window, sorted."""
-    query = select(lookups.c.reason).where(within(lookups, window, scope), lookups.c.reason != "").distinct()
-    return sorted(row[0] for row in conn.execute(query))
+    found = rollups(conn, window, scope, ("reason",))
+    return sorted(row[0] for row in conn.execute(select(found.c.reason).where(found.c.reason != "").distinct()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ lookup. Which rollups is decided here, by `stretches`: hours where whole hours a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, Subquery, Table, and_, func, select, union_all
@@ -24,6 +24,10 @@ _BY_WIDTH: dict[int, Table] = {
     TEN_SECONDS_MS: telemetry_metadata.tables["rollups_10s"],
     MINUTE_MS: telemetry_metadata.tables["rollups_1m"],
     HOUR_MS: telemetry_metadata.tables["rollups_1h"],
+}
+_TOTALS: dict[int, Table] = {
+    MINUTE_MS: telemetry_metadata.tables["totals_1m"],
+    HOUR_MS: telemetry_metadata.tables["totals_1h"],
 }
 lookups: Table = telemetry_metadata.tables["lookups"]
 senders: Table = telemetry_metadata.tables["sources"]
@@ -83,6 +87,9 @@ class Scope:
     tier: str | None = None
     purpose: str | None = "traffic"
     source: str | None = None
+
+
+_EVERYTHING = Scope(purpose=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +177,12 @@ def rollups(
     step_ms: the width of the steps that the caller sums by; one sum of all = an hour. kind: of this cache kind only.
     """
     parts: list[Select[Any]] = []
+    everything = replace(scope, purpose=None) == _EVERYTHING
     for part in stretches(window, step_ms=step_ms, left=horizons(conn)) or [Stretch(0, 0, HOUR_MS)]:
         table = _BY_WIDTH[part.width_ms]
+        totals = _TOTALS.get(part.width_ms)
+        if everything and totals is not None and all(name in totals.c for name in columns):
+            table = totals  # some rows a minute, where the others may be a row a lookup
         clauses = [table.c.at_ms >= part.start_ms, table.c.at_ms < part.end_ms, *_of_scope(table, scope)]
         if kind is not None:
             clauses.append(table.c.cache_kind == kind)

@@ -150,10 +150,17 @@ def sender(given: CollectorSettings, protocol: str) -> Iterator[Callable[[bytes]
     connection = http.client.HTTPConnection(given.http_bind, timeout=60)
     headers = {"Content-Type": JSON if protocol == "json" else PROTOBUF}
 
-    def post(body: bytes) -> None:
-        connection.request("POST", "/v1/traces", body, headers)
-        response = connection.getresponse()
-        answer = response.read()
+    def post(body: bytes, *, again: bool = True) -> None:
+        try:
+            connection.request("POST", "/v1/traces", body, headers)
+            response = connection.getresponse()
+            answer = response.read()
+        except (ConnectionError, http.client.RemoteDisconnected):
+            connection.close()
+            if not again:
+                raise
+            post(body, again=False)  # it was idle for longer than the server keeps it
+            return
         if response.status != 200:
             raise RuntimeError(f"{response.status}: {answer[:200]!r}")
 
@@ -200,18 +207,18 @@ class Reader(threading.Thread):
     def __init__(self, storage: StorageSettings) -> None:
         super().__init__(daemon=True)
         self._store = open_telemetry(storage, write=False)
-        self._stop = threading.Event()
+        self._ended = threading.Event()
         self.waits: list[float] = []
 
     def run(self) -> None:
-        while not self._stop.wait(0.01):
+        while not self._ended.wait(0.01):
             started = time.perf_counter()
             with self._store.read() as connection:
                 connection.exec_driver_sql("SELECT id, at_ms, outcome FROM lookups ORDER BY at_ms DESC LIMIT 20").all()
             self.waits.append(time.perf_counter() - started)
 
     def stop(self) -> list[float]:
-        self._stop.set()
+        self._ended.set()
         self.join()
         self._store.close()
         return self.waits

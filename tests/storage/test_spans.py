@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from storage import rollups, spans
 from storage.errors import StoreBusy
 from storage.rows import LookupRow, SourceKey, WriteResult
-from storage.sketch import Sketch
+from storage.sketch import Sketch, merge_bytes
 from storage.store import Store, open_telemetry
 from tests.storage.support import GATEWAY, MINUTE_NS, START_NS, Made, batch, settings
 from tests.support.servers import wait_for
@@ -257,6 +257,26 @@ def stored_rollups(store: Store, table: str) -> dict[tuple[Any, ...], tuple[Any,
     return {row[:10]: row[10:] for row in rows(store, query)}
 
 
+def totals_of(by_dimension: dict[tuple[Any, ...], tuple[Any, ...]]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """The totals by another route: sums and merged sketches of the rows by every dimension."""
+    found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for key, (*sums, sketch) in by_dimension.items():
+        at_ms, cache_kind, _, purpose, *_, outcome, _ = key
+        total = (at_ms, cache_kind, purpose, outcome)
+        *before, merged = found.get(total, (*[0] * len(sums), b""))
+        found[total] = (*[a + b for a, b in zip(before, sums, strict=True)], merge_bytes(merged, sketch))
+    return found
+
+
+def stored_totals(store: Store, table: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    query = f"""
+    SELECT at_ms, cache_kind, purpose, outcome, lookups, duration_us, input_tokens, input_tokens_n, output_tokens, cost_nusd, cost_n,
+           saved_nusd, saved_usd_n, saved_us, saved_us_n, duration_sketch
+    FROM {table}
+    """
+    return {row[:4]: row[4:] for row in rows(store, query)}
+
+
 @functools.cache
 def empty_database() -> Path:
     """A migrated file to copy: making one takes longer than an example's test."""
@@ -288,6 +308,8 @@ def test_rollups_equal_the_raw_rows_however_they_were_sent(history: list[tuple[M
                 batches.append(batch(*run, source=source))
             spans.write(store, batches, now_ms=1)
         assert {table: stored_rollups(store, table) for table in expected} == expected
+        for table, total in rollups.TOTALS.items():
+            assert stored_totals(store, total) == totals_of(expected[table])
         from_database = [
             (LookupRow(row[1], row[2], *row[4:-1]), row[-1])
             for row in rows(store, "SELECT l.*, s.service FROM lookups l JOIN sources s ON s.id = l.source_id")

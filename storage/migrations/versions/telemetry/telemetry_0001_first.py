@@ -109,7 +109,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("trace_id", "span_id"),
     )
-    op.create_index("ix_lookups_at", "lookups", ["at_ms"], unique=False)
+    counted = ["cache_kind", "purpose", "outcome", "namespace", "tenant", "model", "tier", "source_id"]
+    counted += ["prompt_hash", "similarity", "threshold", "passed"]
+    op.create_index("ix_lookups_at", "lookups", ["at_ms", *counted], unique=False)
     op.create_index("ix_lookups_ns_at", "lookups", ["namespace", "at_ms"], unique=False)
     op.create_table(
         "metric_samples",
@@ -168,6 +170,28 @@ def upgrade() -> None:
             sa.PrimaryKeyConstraint(
                 "at_ms", "cache_kind", "source_id", "purpose", "namespace", "tenant", "model", "tier", "outcome", "reason"
             ),
+            sqlite_with_rowid=False,
+        )
+    for name in ("totals_1m", "totals_1h"):
+        op.create_table(
+            name,
+            sa.Column("at_ms", sa.BigInteger(), nullable=False),
+            sa.Column("cache_kind", sa.String(), nullable=False),
+            sa.Column("purpose", sa.String(), nullable=False),
+            sa.Column("outcome", sa.String(), nullable=False),
+            sa.Column("lookups", sa.BigInteger(), nullable=False),
+            sa.Column("duration_us", sa.BigInteger(), nullable=False),
+            sa.Column("input_tokens", sa.BigInteger(), nullable=False),
+            sa.Column("input_tokens_n", sa.BigInteger(), nullable=False),
+            sa.Column("output_tokens", sa.BigInteger(), nullable=False),
+            sa.Column("cost_nusd", sa.BigInteger(), nullable=False),
+            sa.Column("cost_n", sa.BigInteger(), nullable=False),
+            sa.Column("saved_nusd", sa.BigInteger(), nullable=False),
+            sa.Column("saved_usd_n", sa.BigInteger(), nullable=False),
+            sa.Column("saved_us", sa.BigInteger(), nullable=False),
+            sa.Column("saved_us_n", sa.BigInteger(), nullable=False),
+            sa.Column("duration_sketch", sa.LargeBinary(), nullable=False),
+            sa.PrimaryKeyConstraint("at_ms", "cache_kind", "purpose", "outcome"),
             sqlite_with_rowid=False,
         )
     op.create_table(
