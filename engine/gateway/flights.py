@@ -92,6 +92,8 @@ class Flights:
 
     async def _lead(self, lead: Lead, lookup: Lookup, key: str) -> Lead | Answer:
         """Return the lead, once no other gateway works on the same, or what another made of it."""
+        if not lookup.storable:
+            return lead  # nothing of it will be in the store; and where the store just failed, it is not waited for again
         try:
             entry = await self._boundary.made_elsewhere(key, lookup)
         except BaseException:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,22 @@ _CHUNK = 4_096
 # Per row beside its vector: two texts of 64 and 32 characters, a dict entry, list and array slots (measured: 0.4 kB).
 _ROW_BYTES = 400
 _BASE_BYTES = 2_048
+_FOR_EVER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """Which rows may be seen, shape (n,), how many they are, and how many of them the index covers.
+
+    Right for since_ms <= now < until_ms.
+    """
+
+    mask: NDArray[np.bool_]
+    count: int
+    covered: int
+    live: frozenset[str]
+    since_ms: int
+    until_ms: int
 
 
 class Rows:
@@ -44,6 +61,7 @@ class Rows:
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
         self._row_of: dict[str, int] = {}
+        self._seen: Visible | None = None
 
     @property
     def bytes(self) -> int:
@@ -56,6 +74,7 @@ class Rows:
 
     def append(self, rows: Sequence[VectorRow], vectors: FloatArray) -> None:
         """Add rows with their normalised vectors, shape (len(rows), dimension)."""
+        self._seen = None
         first = self.n
         total = first + len(rows)
         self._write(vectors)
@@ -73,13 +92,20 @@ class Rows:
             self._expires[at] = row.expires_ms
             self._generation[at] = self._number(row.generation)
 
-    def visible(self, live: frozenset[str], now_ms: int) -> NDArray[np.bool_]:
-        """Return which rows may be seen, shape (n,): the newest of their key, unexpired, of a live generation."""
+    def visible(self, live: frozenset[str], now_ms: int) -> Visible:
+        """Return which rows may be seen: the newest of their key, unexpired, of a live generation."""
+        seen = self._seen
+        if seen is not None and seen.live == live and len(seen.mask) == self.n and seen.since_ms <= now_ms < seen.until_ms:
+            return seen
         mask: NDArray[np.bool_] = self._alive[: self.n] & (self._expires[: self.n] > now_ms)
         known = np.array([name in live for name in self._names], dtype=np.bool_)
         if not known.all():
             mask &= known[self._generation[: self.n]]
-        return mask
+        mask.flags.writeable = False  # it is shared by all searches until something changes
+        until_ms = int(self._expires[: self.n].min(where=mask, initial=_FOR_EVER))
+        covered = int(mask[: len(self.index)].sum()) if self.index is not None else 0
+        self._seen = Visible(mask, int(mask.sum()), covered, live, now_ms, until_ms)
+        return self._seen
 
     def source(self) -> tuple[list[FloatArray], int]:
         """Return the chunks and the number of rows as they are now: safe to read in another thread while rows are appended."""
@@ -171,13 +197,14 @@ def take(chunks: Sequence[FloatArray], rows: IndexArray) -> FloatArray:
     return np.concatenate(parts)
 
 
-def nearest(scores: FloatArray, rows: IndexArray, k: int) -> list[tuple[int, float]]:
-    """Return up to k (row, score), the highest score first, the older row first among equals."""
+def nearest(scores: FloatArray, rows: IndexArray | None, k: int) -> list[tuple[int, float]]:
+    """Return up to k (row, score), the highest score first, the older row first among equals. rows: None = scores are of 0, 1, …"""
     if len(scores) > k:
-        best = np.argpartition(-scores, k - 1)[:k]
-        scores, rows = scores[best], rows[best]
-    order = np.lexsort((rows, -scores))
-    return [(int(rows[at]), float(scores[at])) for at in order]
+        best = np.argpartition(scores, len(scores) - k)[-k:]
+        scores, rows = scores[best], best if rows is None else rows[best]
+    numbers = range(len(scores)) if rows is None else rows.tolist()
+    pairs = sorted((-score, row) for score, row in zip(scores.tolist(), numbers, strict=True))
+    return [(row, -score) for score, row in pairs]
 
 
 def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from engine.errors import EmbedderMismatch, TierUnavailable
 from engine.tiers import hnsw
 from engine.tiers.base import Neighbour, StoreTier
-from engine.tiers.rows import Rows, nearest, similarities, take
+from engine.tiers.rows import Rows, Visible, nearest, similarities, take
 from engine.types import VectorRow
 
 FloatArray = NDArray[np.float32]
@@ -102,8 +102,7 @@ class PartitionedVectorTier:
         if rows is None or not rows.n:
             return []
         visible = rows.visible(live, self._clock())
-        count = int(visible.sum())
-        found = await self._nearest(rows, query, visible, min(k, count)) if count else []
+        found = await self._nearest(rows, query, visible, min(k, visible.count)) if visible.count else []
         self._tend(partition, rows, visible, live)
         return [Neighbour(*rows.neighbour(row), similarity=max(-1.0, min(1.0, score))) for row, score in found]
 
@@ -131,7 +130,7 @@ class PartitionedVectorTier:
             raise EmbedderMismatch("a vector without a direction was searched for; expected finite numbers, not all 0")
         return query if abs(length - 1.0) <= _TOLERANCE else query / np.float32(length)
 
-    async def _nearest(self, rows: Rows, query: FloatArray, visible: NDArray[np.bool_], k: int) -> list[tuple[int, float]]:
+    async def _nearest(self, rows: Rows, query: FloatArray, visible: Visible, k: int) -> list[tuple[int, float]]:
         if rows.index is not None:
             found = self._by_index(rows, rows.index, query, visible, k)
             if found is not None:
@@ -143,24 +142,24 @@ class PartitionedVectorTier:
         else:
             scores = similarities(chunks, query, 0, n)
         # Rows appended meanwhile are for the next search.
-        at = np.flatnonzero(visible)
+        if visible.count == len(visible.mask):
+            return nearest(scores, None, k)
+        at = np.flatnonzero(visible.mask)
         return nearest(scores[at], at, k)
 
-    def _by_index(
-        self, rows: Rows, index: hnsw.Hnsw, query: FloatArray, visible: NDArray[np.bool_], k: int
-    ) -> list[tuple[int, float]] | None:
+    def _by_index(self, rows: Rows, index: hnsw.Hnsw, query: FloatArray, visible: Visible, k: int) -> list[tuple[int, float]] | None:
         """Return the nearest by snapshot and delta, or None when the snapshot cannot give enough visible ones."""
         covered = len(index)
-        count = int(visible[:covered].sum())
-        share = count / covered
+        share = visible.covered / covered
         if share < _LEAST_VISIBLE:
             return None
         at, scores = index.search(query, max(64, int(4 * k / share)))
-        seen = visible[at]
-        at, scores = at[seen], scores[seen]
-        if len(at) < min(k, count):
+        if visible.covered < covered:
+            seen = visible.mask[at]
+            at, scores = at[seen], scores[seen]
+        if len(at) < min(k, visible.covered):
             return None
-        recent = np.flatnonzero(visible[covered:])
+        recent = np.flatnonzero(visible.mask[covered:])
         if len(recent):
             at = np.concatenate([at, recent + covered])
             chunks, n = rows.source()
@@ -252,21 +251,21 @@ class PartitionedVectorTier:
             self.forget(oldest)
             self.counts["dropped"] += 1
 
-    def _tend(self, partition: str, rows: Rows, visible: NDArray[np.bool_], live: frozenset[str]) -> None:
+    def _tend(self, partition: str, rows: Rows, visible: Visible, live: frozenset[str]) -> None:
         """Rewrite the partition where that is due: an index to build or rebuild, or dead rows to let go."""
         held = self._held.get(partition)
         if held is None or held.rows is not rows or held.building or held.loading or self._stop.is_set():
             return
-        n, count = len(visible), int(visible.sum())
+        n, count = len(visible.mask), visible.count
         dead = n - count
         if count > self._hnsw_above:
             covered = len(rows.index) if rows.index is not None else 0
             due = n - covered > max(self._hnsw_above // 4, covered // 4) or dead > count
             if due and count > held.retry_above:
                 held.building = True
-                self._start(self._build(partition, held, rows, visible, live))
+                self._start(self._build(partition, held, rows, visible.mask, live))
         elif dead > max(256, count):
-            held.rows = rows.rewritten(np.flatnonzero(visible), n, None, live=live)
+            held.rows = rows.rewritten(np.flatnonzero(visible.mask), n, None, live=live)
             self._bound(partition, held)
 
     async def _build(self, partition: str, held: _Held, rows: Rows, visible: NDArray[np.bool_], live: frozenset[str]) -> None:

@@ -169,7 +169,8 @@ class Run:
 async def run(operations: int, *, seed: int, folder: Path) -> Counter[str]:
     """Return what happened. Raises AssertionError at the first leak."""
     changes = {"memory_bytes": 60_000, "memory_ttl_s": 30.0, "ttl_s": 600.0}
-    async with rig(folder, **changes) as one, rig(folder, **changes) as two:
+    # One of the two looks up exactly only, which costs a tenth: more operations in the same time.
+    async with rig(folder, **changes) as one, rig(folder, semantic=False, **changes) as two:
         the_run = Run([one, two], seed)
         for _ in range(operations):
             await the_run.step()

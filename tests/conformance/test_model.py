@@ -18,7 +18,7 @@ from engine.tiers.base import StoreTier, Tier
 from engine.tiers.memory import MemoryTier
 from engine.types import Entry
 from tests.conformance.samples import FakeClock, entry, key_of, unit
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisCluster, RedisServer
 
 T = TypeVar("T")
 
@@ -162,6 +162,16 @@ def test_sqlite_is_a_dict(tmp_path: Path) -> None:
         return open_store(f"sqlite:///{folder}/cache.db", timeout_s=2, clock=clock)
 
     run_state_machine_as_test(machine(StoreMachine, make), settings=QUICK)  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.redis
+def test_a_cluster_is_a_dict(redis_cluster: RedisCluster) -> None:
+    def make(clock: FakeClock) -> Tier:
+        redis_cluster.empty()
+        return open_store(redis_cluster.url, timeout_s=20, clock=clock)
+
+    few = settings(QUICK, max_examples=8)
+    run_state_machine_as_test(machine(StoreMachine, make), settings=few)  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.redis
