@@ -121,8 +121,8 @@ class Purges:
             live = current.live | set(purge.old_live)
             if doc is not None and live == current.live:
                 return
-            # After a lost record the entries stored since the purge are as good as those before it.
-            write = current.write or purge.new
+            # After a lost record nobody knows whether another purge hid what was stored since this one: it stays hidden.
+            write = current.write or new_generation(self._clock())
             restored = generations_json(Generations(write, live | {write}), last=_last(doc))
             key = f"{GENERATIONS}{purge.namespace}"
             if await self._store.control_put(key, restored, expected=doc.version if doc else 0) is not None:

@@ -40,7 +40,7 @@ async def open_another(store_url: str, clock: FakeClock) -> AsyncIterator[Callab
     opened: list[StoreTier] = []
 
     def open_it() -> StoreTier:
-        opened.append(open_store(store_url, timeout_s=2, clock=clock))
+        opened.append(open_store(store_url, timeout_s=20, clock=clock))
         return opened[-1]
 
     yield open_it
@@ -59,8 +59,8 @@ async def tier(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock)
     if request.param == "memory":
         made = MemoryTier(10_000_000, clock=clock)
     elif request.param == "sqlite":
-        made = open_store(f"sqlite:///{tmp_path / 'cache.db'}", timeout_s=2, clock=clock)
+        made = open_store(f"sqlite:///{tmp_path / 'cache.db'}", timeout_s=20, clock=clock)
     else:
-        made = open_store(served(request), timeout_s=2, clock=clock)
+        made = open_store(served(request), timeout_s=20, clock=clock)
     yield made
     await made.close()

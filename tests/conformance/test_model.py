@@ -159,7 +159,7 @@ def test_memory_is_a_dict() -> None:
 def test_sqlite_is_a_dict(tmp_path: Path) -> None:
     def make(clock: FakeClock) -> Tier:
         folder = tempfile.mkdtemp(dir=tmp_path)
-        return open_store(f"sqlite:///{folder}/cache.db", timeout_s=2, clock=clock)
+        return open_store(f"sqlite:///{folder}/cache.db", timeout_s=20, clock=clock)
 
     run_state_machine_as_test(machine(StoreMachine, make), settings=QUICK)  # type: ignore[no-untyped-call]
 
@@ -182,6 +182,6 @@ def test_redis_is_a_dict(redis_server: RedisServer) -> None:
         client = redis.Redis.from_url(redis_server.url)
         client.flushall()
         client.close()
-        return open_store(redis_server.url, timeout_s=2, clock=clock)
+        return open_store(redis_server.url, timeout_s=20, clock=clock)
 
     run_state_machine_as_test(machine(StoreMachine, make), settings=QUICK)  # type: ignore[no-untyped-call]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from engine.control import Control
@@ -307,6 +307,8 @@ _ACTS = st.lists(st.tuples(st.sampled_from(["teach", "purge", "undo", "reclaim",
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(acts=[("purge", 0), ("teach", 0), ("lose", 0), ("undo", 0)])
+@example(acts=[("purge", 0), ("teach", 0), ("purge", 1), ("lose", 0), ("undo", 0)])
 @given(acts=_ACTS)
 def test_any_history_of_acts_shows_what_the_model_shows(tmp_path_factory: pytest.TempPathFactory, acts: list[tuple[str, int]]) -> None:
     async def run() -> None:
