@@ -28,7 +28,7 @@ SLOW_EVERY_MS: Final = 3_600_000  # a week changes little in ten minutes
 MOST_NAMESPACES: Final = 50
 MOST_LOOKUPS: Final = 100_000  # above it a sample of the keys: some six seconds of one core
 KEEP_S: Final = LEASE_MS / 3000
-BUDGET_S: Final = 120.0  # namespaces beyond it come first the next time
+BUDGET_S: Final = 60.0  # namespaces beyond it come first the next time
 _KEEP_MS: Final = 7 * 86_400_000
 
 

@@ -22,7 +22,7 @@ TICK_S = 0.25  # how long a new job waits, at most
 BEAT_MS = 1_000
 SWEEP_MS = 5_000
 HEAL_MS = 60_000
-AT_ONCE = 3  # a long warm-up and an analysis do not keep a purge from being reclaimed
+AT_ONCE = 2  # a long warm-up does not keep a purge from being reclaimed; beside it an analysis does, for a minute at most
 SCHEDULE_MS = 30_000
 
 KINDS: Mapping[str, Callable[[JobRun], Mapping[str, Any]]] = {"reclaim": reclaim.run, "warmup": warmup.run, "regret": regret.run}
