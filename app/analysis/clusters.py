@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +40,7 @@ def clusters(codes: Codes, weights: Sequence[int], *, radius: int = RADIUS) -> N
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(NamedTuple):
     """One lookup, as far as findings need it. cluster: '' = not known. entry: the one that served or was stored, '' = none."""
 
     prompt: str

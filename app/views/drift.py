@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -195,9 +196,7 @@ def _grouping(*mixes: Mix) -> tuple[dict[str, str], bool]:
     own = {row.prompt_hash: row.prompt_hash for row in rows}
     if not rows or len(hashed) < _HASHED * len(rows):
         return own, False
-    weights: dict[str, int] = {}
-    for row in hashed:
-        weights[row.prompt_simhash] = weights.get(row.prompt_simhash, 0) + 1
+    weights = Counter(row.prompt_simhash for row in hashed)
     names = sorted(weights)
     try:
         leaders = clusters(parse(names), [weights[name] for name in names])
@@ -208,8 +207,8 @@ def _grouping(*mixes: Mix) -> tuple[dict[str, str], bool]:
 
 
 def _side(window: Window, mix: Mix, group: Mapping[str, str], equal: int) -> Side:
-    counts = _counted(row.prompt_hash for row in mix.rows)
-    grouped = _counted(group[row.prompt_hash] for row in mix.rows)
+    counts = Counter(row.prompt_hash for row in mix.rows)
+    grouped = Counter(group[row.prompt_hash] for row in mix.rows)
     one, many = list(counts.values()), list(grouped.values())
     clustered = any(group[name] != name for name in counts)
     return Side(
@@ -222,13 +221,6 @@ def _side(window: Window, mix: Mix, group: Mapping[str, str], equal: int) -> Sid
         [row.similarity for row in mix.rows if row.similarity is not None],
         mix.stride,
     )
-
-
-def _counted(names: Iterable[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for name in names:
-        found[name] = found.get(name, 0) + 1
-    return found
 
 
 def _changes(mine: Mix, earlier: Mix, group: Mapping[str, str], keys: Sequence[str]) -> dict[str, Change | None]:

@@ -23,7 +23,7 @@ from storage.store import Store
 
 TELEMETRY = "Telemetry database"
 FEW = 30  # eligible lookups of a window below which nothing is decomposed
-_MOST_BLOCKS = 1_440
+_MOST_BLOCKS = 360
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def cut_of(rows: Sequence[Count], window: Window, step_ms: int) -> tuple[int, Cu
 
 
 def step_of(window: Window) -> int:
-    """Return the width of the blocks in which a change is looked for: a minute up to a day."""
+    """Return the width of the blocks in which a change is looked for: a minute up to six hours."""
     return MINUTE_MS * max(1, -(-window.length_ms // (MINUTE_MS * _MOST_BLOCKS)))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from storage.reads.changes import stride
 from storage.reads.window import Scope, Window, lookups, within
 
-MOST_ROWS = 15_000
+MOST_ROWS = 8_000
 MAX_SAMPLES = 200
 
 
@@ -29,8 +30,7 @@ def _prompts(window: Window, scope: Scope) -> ColumnElement[bool]:
     return and_(within(lookups, window, scope), lookups.c.cache_kind == "response", lookups.c.prompt_hash != "")
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """One lookup, as far as drift needs it. tokens: of the input, None = not reported. similarity: of the candidate, None = none."""
 
     prompt_hash: str
@@ -50,14 +50,14 @@ class Mix:
 
 
 def mix(conn: Connection, window: Window, scope: Scope) -> Mix:
-    """Return at most about 15,000 of the window's lookups with a prompt, evenly spread."""
+    """Return at most about 8,000 of the window's lookups with a prompt, evenly spread."""
     every = stride(conn, window, scope, most=MOST_ROWS)
     # An exact hit has no candidate, whatever a sender recorded with it.
     similarity = func.iif(lookups.c.outcome == "exact_hit", None, lookups.c.similarity)
     columns = [lookups.c.prompt_hash, lookups.c.prompt_simhash, lookups.c.input_tokens, similarity, lookups.c.outcome, lookups.c.entry_id]
     condition = _prompts(window, scope) if every == 1 else and_(_prompts(window, scope), lookups.c.id % every == 0)
     query = select(*columns).where(condition).order_by(lookups.c.at_ms, lookups.c.id)
-    return Mix(tuple(Asked(*row) for row in conn.execute(query)), every)
+    return Mix(tuple(map(Asked._make, conn.execute(query).all())), every)
 
 
 def samples(conn: Connection, window: Window, scope: Scope, hashes: Iterable[str]) -> dict[str, PromptSample]:
