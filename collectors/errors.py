@@ -9,6 +9,7 @@
 │   ├── UnsafeBind          an address open to others, without a token
 │   ├── BindFailed          the address is taken, or not ours
 │   ├── BadFamilies         the file that says what counters mean cannot be used
+│   ├── TlsUnusable         the certificate or its key cannot be used
 │   └── ScrapeFailed        the target did not give a page of metrics
 └── retryable
     ├── Overloaded          the queue is full (503, UNAVAILABLE with RetryInfo)
@@ -59,6 +60,10 @@ class BindFailed(CollectorError):
 
 class BadFamilies(CollectorError):
     """The file that says what counters mean cannot be read, or is not what it should be."""
+
+
+class TlsUnusable(CollectorError):
+    """The receivers' certificate or its key cannot be read, or do not belong together."""
 
 
 class ScrapeFailed(CollectorError):

@@ -30,6 +30,12 @@ class CollectorMetrics:
         self.duplicate_spans = Counter(
             "cachescope_collector_duplicate_spans", "Spans that were already in the store", registry=self.registry
         )
+        self.committed_points = Counter(
+            "cachescope_collector_committed_points", "New data points of metrics committed to the store", registry=self.registry
+        )
+        self.duplicate_points = Counter(
+            "cachescope_collector_duplicate_points", "Data points that were already in the store", registry=self.registry
+        )
         self.commits = Counter("cachescope_collector_commits", "Transactions, by result", ("result",), registry=self.registry)
         self.commit_seconds = Histogram("cachescope_collector_commit_seconds", "Duration of a group commit", registry=self.registry)
         self.failures = Counter(

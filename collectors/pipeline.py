@@ -16,10 +16,11 @@ from typing import NamedTuple, TypeVar
 from collectors.errors import CollectorError, Overloaded, StoreUnavailable, TooLarge, WriteFailed
 from collectors.metrics import CollectorMetrics
 from storage.errors import StorageError
-from storage.rows import SourceBatch, WriteResult
+from storage.rows import MetricBatch, SourceBatch, WriteResult
 
 T = TypeVar("T")
-Write = Callable[[Sequence[SourceBatch]], Sequence[WriteResult]]
+Batch = SourceBatch | MetricBatch
+Write = Callable[[Sequence[Batch]], Sequence[WriteResult]]
 
 # Batches in one transaction: a commit stays under about a second, and an answer under an exporter's ten.
 _GROUP_SPANS = 8_192
@@ -44,8 +45,8 @@ class Lease:
 
 
 class _Waiting(NamedTuple):
-    batches: Sequence[SourceBatch]
-    spans: int
+    batches: Sequence[Batch]
+    rows: int
     lease: Lease
     done: asyncio.Future[int]
 
@@ -75,24 +76,28 @@ class Pipeline:
     def take(self, size: int, *, of: int) -> None:
         if of > self._queue_bytes:
             raise TooLarge(f"the body is larger than the collector's whole queue of {self._queue_bytes} bytes")
+        self.check_room(size)
+        self._used += size
+        self._metrics.queue_bytes.set(self._used)
+
+    def check_room(self, size: int = 1) -> None:
+        """Raises Overloaded when so many bytes more cannot be taken now."""
         if self._closing or self._used + size > self._queue_bytes:
             self._metrics.failures.labels("queue", "closing" if self._closing else "full").inc()
             raise Overloaded("the collector has more waiting than it may hold; send again later")
-        self._used += size
-        self._metrics.queue_bytes.set(self._used)
 
     def give(self, size: int) -> None:
         self._used -= size
         self._metrics.queue_bytes.set(self._used)
 
-    async def submit(self, batches: Sequence[SourceBatch], *, lease: Lease) -> int:
-        """Return after the batches are committed how many spans the store could not hold.
+    async def submit(self, batches: Sequence[Batch], *, lease: Lease) -> int:
+        """Return after the batches are committed how many spans or points the store could not hold.
 
         The lease is the pipeline's from here on.
         Raises StoreUnavailable when the store did not commit, WriteFailed when it never will.
         """
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Waiting(batches, sum(len(batch.spans) for batch in batches), lease, done))
+        self._queue.append(_Waiting(batches, sum(map(_rows, batches)), lease, done))
         self._wake.set()
         return await done
 
@@ -119,10 +124,10 @@ class Pipeline:
 
     def _next_group(self) -> list[_Waiting]:
         group = [self._queue.popleft()]
-        spans = group[0].spans
-        while self._queue and spans + self._queue[0].spans <= _GROUP_SPANS:
+        rows = group[0].rows
+        while self._queue and rows + self._queue[0].rows <= _GROUP_SPANS:
             group.append(self._queue.popleft())
-            spans += group[-1].spans
+            rows += group[-1].rows
         return group
 
     async def _commit(self, group: list[_Waiting]) -> None:
@@ -150,13 +155,20 @@ class Pipeline:
         self.fault = ""
         self._metrics.commits.labels("ok").inc()
         self._metrics.commit_seconds.observe(time.perf_counter() - started)
-        self._metrics.committed_spans.inc(sum(result.accepted for result in results))
-        self._metrics.duplicate_spans.inc(sum(result.duplicates for result in results))
+        for batch, result in zip(batches, results, strict=True):
+            of_points = isinstance(batch, MetricBatch)
+            (self._metrics.committed_points if of_points else self._metrics.committed_spans).inc(result.accepted)
+            (self._metrics.duplicate_points if of_points else self._metrics.duplicate_spans).inc(result.duplicates)
         return results
 
     def _failed(self, reason: str) -> None:
         self._metrics.commits.labels("failed").inc()
         self._metrics.failures.labels("store", reason).inc()
+
+
+def _rows(batch: Batch) -> int:
+    """Return how many spans or points are written: a point is up to some hundred samples, but few senders send many."""
+    return len(batch.points) if isinstance(batch, MetricBatch) else len(batch.spans)
 
 
 def _resolve(group: list[_Waiting], outcome: Sequence[WriteResult] | CollectorError) -> None:
@@ -171,4 +183,4 @@ def _resolve(group: list[_Waiting], outcome: Sequence[WriteResult] | CollectorEr
         mine = outcome[place : place + len(waiting.batches)]
         place += len(waiting.batches)
         if not waiting.done.done():
-            waiting.done.set_result(waiting.spans - sum(result.accepted + result.duplicates for result in mine))
+            waiting.done.set_result(waiting.rows - sum(result.accepted + result.duplicates for result in mine))

@@ -9,6 +9,7 @@ import ipaddress
 import logging
 import signal
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,25 +19,29 @@ from typing import Protocol
 import uvicorn
 import uvloop
 
-from collectors.errors import BindFailed, CollectorError, UnsafeBind
+from collectors.errors import BindFailed, CollectorError, TlsUnusable, UnsafeBind
 from collectors.metrics import CollectorMetrics
+from collectors.otlp.connections import GuardedConnection, guarded
 from collectors.otlp.intake import Intake
 from collectors.otlp.receiver_grpc import GrpcReceiver
 from collectors.otlp.receiver_http import create_app
-from collectors.pipeline import Pipeline
+from collectors.pipeline import Batch, Pipeline
 from collectors.prometheus.families import load as load_families
 from collectors.prometheus.scrape import Scraper
 from collectors.prometheus.sink import StoreSink
-from collectors.settings import CollectorSettings
+from collectors.settings import CollectorSettings, Tls
 from collectors.sweeping import Sweeping
+from storage import metrics as stored_metrics
 from storage import spans
 from storage.errors import StorageError, StoreMissing
 from storage.retention import Sweeper
-from storage.rows import SourceBatch, WriteResult
+from storage.rows import MetricBatch, SourceBatch, WriteResult
 from storage.store import Store, open_telemetry
 
 EXIT_CANNOT_START = 3  # the CLI's code for it, whatever is in the way
 _GRACE_S = 8.0  # for running requests at a stop; below the ten seconds that most supervisors wait
+# Exporters send every 5 s, some every 30 or 60: a connection that closes at just that moment costs them a retry.
+_KEEP_ALIVE_S = 75
 _log = logging.getLogger("cachescope.collector")
 
 
@@ -95,16 +100,18 @@ class Collector:
         for bind in (settings.grpc_bind, settings.http_bind):
             check_bind(bind, token=settings.token, insecure=settings.insecure)
         families = load_families(Path(settings.families_file) if settings.families_file else None)
+        check_tls(settings.tls)
         listening = listen(settings.http_bind)
         try:
-            self._grpc = GrpcReceiver(self._intake, settings.grpc_bind)
+            self._grpc = GrpcReceiver(self._intake, settings.grpc_bind, tls=settings.tls)
             self._store = await asyncio.to_thread(open_telemetry, settings.storage, write=True)
             self._pipeline.start()
             await self._grpc.start()
         except BaseException:
             listening.close()
             raise
-        self._http = _HttpServer(create_app(self._intake, health=self.health))
+        connection = guarded(lambda reason: self.metrics.failures.labels("http", reason).inc())
+        self._http = _HttpServer(create_app(self._intake, health=self.health), connection, settings.tls)
         self._http_task = asyncio.create_task(self._http.serve(sockets=[listening]), name="http")
         sink = StoreSink(self._store, self._pipeline)
         self._lookers = [Scraper(settings.targets, sink, self.metrics, families=families, now_ms=now_ms)]
@@ -144,26 +151,34 @@ class Collector:
             return f"the last commit failed: {self._pipeline.fault}"
         return ""
 
-    def _write(self, batches: Sequence[SourceBatch]) -> Sequence[WriteResult]:
+    def _write(self, batches: Sequence[Batch]) -> Sequence[WriteResult]:
+        """Commit spans, then points. Should the second fail, all are sent again, and the first are duplicates."""
         if self._store is None:
             raise StoreMissing("the store is not open yet")
-        return spans.write(self._store, batches, now_ms=now_ms())
+        now = now_ms()
+        of_spans = iter(spans.write(self._store, [batch for batch in batches if isinstance(batch, SourceBatch)], now_ms=now))
+        points = [batch for batch in batches if isinstance(batch, MetricBatch)]
+        of_points = iter(stored_metrics.write_points(self._store, points, now_ms=now))
+        return [next(of_points if isinstance(batch, MetricBatch) else of_spans) for batch in batches]
 
 
 class _HttpServer(uvicorn.Server):
     """uvicorn without its own signal handlers: the process stops all its parts in order."""
 
-    def __init__(self, app: object) -> None:
+    def __init__(self, app: object, connection: type[GuardedConnection], tls: Tls | None) -> None:
         super().__init__(
             uvicorn.Config(
                 app,  # type: ignore[arg-type]
-                http="httptools",
+                http=connection,
                 ws="none",
                 lifespan="off",
                 access_log=False,
-                log_level="warning",
+                log_level="error",  # its warnings are one for each bad request, which are counted
                 server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE_S,
                 timeout_graceful_shutdown=int(_GRACE_S),
+                ssl_certfile=tls.certificate if tls else None,
+                ssl_keyfile=tls.key if tls else None,
             )
         )
 
@@ -196,6 +211,19 @@ def check_bind(bind: str, *, token: str, insecure: bool = False) -> None:
             f"{bind} can be reached by others and no token is set; set CACHESCOPE_OTLP_TOKEN, or bind 127.0.0.1, "
             "or set CACHESCOPE_INSECURE=1 if something else asks who is there"
         )
+
+
+def check_tls(tls: Tls | None) -> None:
+    """Raises TlsUnusable when the files cannot be read, or the key is not the certificate's."""
+    if tls is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.certificate, tls.key)
+    except OSError as error:  # ssl.SSLError is one
+        raise TlsUnusable(
+            f"the certificate {tls.certificate} and the key {tls.key} cannot be used ({error.strerror or error}); "
+            "expected a PEM chain and its unencrypted private key"
+        ) from error
 
 
 def listen(bind: str) -> socket.socket:

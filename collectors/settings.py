@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from storage.settings import StorageSettings
 
@@ -68,15 +69,27 @@ class RedisTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class Tls:
+    """PEM files of the receivers' certificate chain and its private key."""
+
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
 class CollectorSettings:
     storage: StorageSettings
     grpc_bind: str = "127.0.0.1:4317"
     http_bind: str = "127.0.0.1:4318"
     token: str = ""  # bearer asked of senders; empty = none (loopback only, unless insecure)
     insecure: bool = False  # may listen beyond this machine without a token
+    tls: Tls | None = None  # None = plain text on both ports
     max_body_bytes: int = 64 * 1024 * 1024  # before and after decompression
     queue_bytes: int = 128 * 1024 * 1024  # accepted and not yet committed; above it: 503 / UNAVAILABLE
+    max_request_spans: int = 100_000  # those after them in one request are refused by count
+    max_attributes: int = 1_024  # of one span, event, link or resource; those after them are left out and counted
     max_attribute_chars: int = 65_536  # longer strings are cut with a marker
+    max_series: int = 20_000  # of metrics sent by OTLP; points of further ones are refused
     record_prompts: bool = True  # off: prompt texts are dropped before they are stored
     targets: Sequence[ScrapeTarget] = field(default_factory=tuple)
     servers: Sequence[PrometheusServer] = field(default_factory=tuple)

@@ -57,6 +57,7 @@ class GatewaySettings:
     upstream_connect_timeout_s: float = 5.0
     otlp_endpoint: str = ""  # http://127.0.0.1:4318 ; empty = no spans leave
     otlp_token: str = ""
+    otlp_ca: str = ""  # PEM file of the authority to trust for an https endpoint; empty = the system's
     insecure: bool = False  # may listen beyond this machine without tenant keys
     demo: bool = False
     prices: Mapping[str, Price] = field(default_factory=dict)

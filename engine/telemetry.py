@@ -228,4 +228,5 @@ def _otlp_exporter(settings: GatewaySettings) -> OTLPSpanExporter:
     session.trust_env = not loopback  # a proxy from the environment is never asked for a server on this machine
     headers = {"authorization": f"Bearer {settings.otlp_token}"} if settings.otlp_token else None
     endpoint = f"{settings.otlp_endpoint.rstrip('/').removesuffix('/v1/traces')}/v1/traces"
-    return OTLPSpanExporter(endpoint=endpoint, headers=headers, timeout=EXPORT_TIMEOUT_S, session=session)
+    certificate = settings.otlp_ca or None
+    return OTLPSpanExporter(endpoint=endpoint, certificate_file=certificate, headers=headers, timeout=EXPORT_TIMEOUT_S, session=session)

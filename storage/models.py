@@ -41,7 +41,7 @@ class Source(SQLModel, table=True):
     accepted: int = Field(default=0, sa_column=_big(nullable=False))  # new spans, points or samples
     duplicates: int = Field(default=0, sa_column=_big(nullable=False))
     lookups: int = Field(default=0, sa_column=_big(nullable=False))
-    dropped: int = Field(default=0, sa_column=_big(nullable=False))  # understood, answered, not stored (metrics, logs)
+    dropped: int = Field(default=0, sa_column=_big(nullable=False))  # answered, not stored: metrics and logs that tell of no cache
     missing: str = "{}"  # JSON: canonical field -> number of lookups that lacked it
     last_error: str = ""
     last_error_ms: int | None = Field(default=None, sa_column=_big())
@@ -200,7 +200,7 @@ class Removed(SQLModel, table=True):
 
 
 class MetricSample(SQLModel, table=True):
-    """One scraped sample. `labels` is canonical JSON (sorted keys)."""
+    """One sample, scraped or sent by OTLP. `labels` is canonical JSON (sorted keys)."""
 
     __tablename__ = "metric_samples"
     metadata = telemetry_metadata
@@ -210,6 +210,25 @@ class MetricSample(SQLModel, table=True):
     source_id: int
     name: str
     labels: str
-    kind: str  # counter | gauge | histogram | summary | unknown
+    kind: str  # counter | gauge | histogram | summary | unknown; with `_delta` at its end: not the total, but the increase since start_ms
     at_ms: int = Field(sa_column=_big(nullable=False))
     value: float
+    start_ms: int | None = Field(default=None, sa_column=_big())  # when a counter began; a later one is a reset. NULL = not told
+
+
+class MetricExemplar(SQLModel, table=True):
+    """One measurement behind a data point, with the trace in which it was taken."""
+
+    __tablename__ = "metric_exemplars"
+    metadata = telemetry_metadata
+    __table_args__ = (Index("ix_exemplars", "source_id", "name", "at_ms"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    source_id: int
+    name: str
+    labels: str  # of the point, canonical JSON
+    at_ms: int = Field(sa_column=_big(nullable=False))
+    value: float
+    trace_id: bytes | None = Field(default=None, sa_column=Column(LargeBinary))  # 16 bytes
+    span_id: bytes | None = Field(default=None, sa_column=Column(LargeBinary))  # 8 bytes
+    attributes: str  # those left out of the point's own, canonical JSON

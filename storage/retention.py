@@ -166,10 +166,13 @@ def _remove_from(connection: Connection, table: _Table, horizon_ms: int, rows: i
 
 
 def _remove_samples(connection: Connection, horizon_ms: int, rows: int) -> int:
-    """Samples have no index by time alone: they are removed from the oldest number on, as far as they are old."""
-    first = int(connection.exec_driver_sql("SELECT coalesce(min(id), 0) FROM metric_samples").scalar_one())
-    delete = "DELETE FROM metric_samples WHERE id BETWEEN ? AND ? AND at_ms < ?"
-    return connection.exec_driver_sql(delete, (first, first + rows, horizon_ms)).rowcount
+    """Samples and exemplars have no index by time alone: they are removed from the oldest number on, as far as they are old."""
+    removed = 0
+    for name in ("metric_samples", "metric_exemplars"):
+        first = int(connection.exec_driver_sql(f"SELECT coalesce(min(id), 0) FROM {name}").scalar_one())  # noqa: S608 - names from above
+        delete = f"DELETE FROM {name} WHERE id BETWEEN ? AND ? AND at_ms < ?"  # noqa: S608
+        removed += connection.exec_driver_sql(delete, (first, first + rows, horizon_ms)).rowcount
+    return removed
 
 
 def _nth(connection: Connection, table: _Table, rows: int) -> int | None:

@@ -107,13 +107,43 @@ class SourceBatch:
 
 
 class SampleRow(NamedTuple):
-    """One scraped sample (storage.models.MetricSample, less id and source_id)."""
+    """One sample (storage.models.MetricSample, less id and source_id)."""
 
     name: str
     labels: str
     kind: str
     at_ms: int
     value: float
+    start_ms: int | None = None
+
+
+class ExemplarRow(NamedTuple):
+    """One measurement that stands for others (storage.models.MetricExemplar, less id and source_id)."""
+
+    name: str
+    labels: str
+    at_ms: int
+    value: float
+    trace_id: bytes | None
+    span_id: bytes | None
+    attributes: str
+
+
+class PointRows(NamedTuple):
+    """One data point: a number is one sample, a histogram several. They land together."""
+
+    samples: tuple[SampleRow, ...]
+    exemplars: tuple[ExemplarRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MetricBatch:
+    """The data points that one sender sent in one request. rejects: reason -> points refused. dropped: points of no interest here."""
+
+    source: SourceKey
+    points: Sequence[PointRows] = ()
+    rejects: Mapping[str, int] = field(default_factory=dict)
+    dropped: int = 0
 
 
 class CounterReading(NamedTuple):
@@ -153,7 +183,7 @@ class Scrape:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a committed batch added. accepted + duplicates = spans given."""
+    """What a committed batch added. accepted + duplicates = spans or points given."""
 
     accepted: int
     duplicates: int

@@ -181,15 +181,15 @@ def test_every_reason_in_the_docs_is_one_of_the_code() -> None:
 
 
 def test_every_reason_of_a_rejected_span_is_documented() -> None:
-    files = [ROOT / "collectors" / "otlp" / name for name in ("decode.py", "wire.py", "intake.py", "signals.py")]
-    found = reasons(files, attributes=set(), keywords={"fault"}, calls={"with_reject": 0}, returned_by={"_fault", "_bucket_fault"})
-    for file in files:  # `reason = "…"`, and what a generator yields
+    files = [ROOT / "collectors" / "otlp" / name for name in ("decode.py", "wire.py", "intake.py", "metrics.py", "logs.py")]
+    found = reasons(files, attributes=set(), keywords={"fault"}, calls={"with_reject": 0, "Refused": 0}, returned_by={"_fault"})
+    for file in files:  # `reason = "…"`, and `rejects["…"] += …`
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "reason":
                 found.update(strings(node.value))
-            if isinstance(node, ast.GeneratorExp):
-                found.update(strings(node.elt))
-    assert "span_too_large" in found
+            if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "rejects":
+                found.update(strings(node.slice))
+    assert {"span_too_large", "negative_count", "malformed_metric"} <= found
     assert sorted(reason for reason in found if re.fullmatch(r"[a-z]+(_[a-z]+)*", reason) and reason not in named("telemetry.md")) == []
 
 

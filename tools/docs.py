@@ -33,9 +33,9 @@ SECTIONS = {
     "embedder": "The embedder and semantic lookups",
     "ttl_s": "Entries, tiers and policy defaults",
     "record_prompts": "What is recorded",
-    "otlp_max_body_bytes": "The collector's limits",
     "undo_window_s": "Operators' acts",
     "prices": "Tables",
+    "otlp_tls_cert": "The OTLP receivers",
     "keep_raw_days": "What the telemetry database keeps",
 }
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}

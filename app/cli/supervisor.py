@@ -59,13 +59,13 @@ class Supervisor:
         config.guard("collector")
         config.guard("console")
         gateway, console = reachable_url(config.gateway_bind), reachable_url(config.console_bind)
-        collector = reachable_url(config.otlp_http_bind)
+        collector = config.collector_url
         services = [
             self._service(
                 "collector",
                 "collect",
                 [Port("otlp_grpc_bind", config.otlp_grpc_bind), Port("otlp_http_bind", config.otlp_http_bind)],
-                _page("collector", collector, "/healthz"),
+                _page("collector", collector, "/healthz", ca=config.otlp_tls_ca),
                 f"{collector} (OTLP/HTTP), {config.otlp_grpc_bind} (OTLP/gRPC)",
             ),
             self._service(
@@ -192,11 +192,11 @@ class Supervisor:
             say("stopped")
 
 
-def _page(name: str, url: str, path: str) -> Callable[[], Health]:
+def _page(name: str, url: str, path: str, *, ca: str = "") -> Callable[[], Health]:
     def probe() -> Health:
         from app.adapters import health  # loaded while the services start, not before
 
-        return health.page(name, url, path)
+        return health.page(name, url, path, ca=ca)
 
     return probe
 

@@ -12,6 +12,7 @@ from pydantic_settings import SettingsConfigDict
 
 from app.config.addresses import is_loopback, reachable_url, split_bind, web_url
 from app.config.kept import KeptSettings
+from app.config.receiving import ReceivingSettings
 from app.config.sources import RedisTable, ServerTable, TargetTable
 from app.errors import ConfigError
 from app.secretfiles import make_folder, read_or_make_secret
@@ -39,7 +40,7 @@ class PriceTable(BaseModel):
     cached_input_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
-class Config(KeptSettings):
+class Config(ReceivingSettings, KeptSettings):
     """Every setting. The TOML name is the field's; the variable is CACHESCOPE_ and the name in capitals."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=PREFIX, env_ignore_empty=True, case_sensitive=False)
@@ -158,16 +159,6 @@ class Config(KeptSettings):
     )
     record_prompt_chars: int = Field(default=2_000, ge=0, description="Characters of a prompt that are recorded.")
     record_body_bytes: int = Field(default=8_192, ge=0, description="Largest request body recorded for warm-up.")
-
-    otlp_max_body_bytes: int = Field(
-        default=64 * 1024 * 1024, ge=1024, description="Largest telemetry request, before and after decompression."
-    )
-    otlp_queue_bytes: int = Field(
-        default=128 * 1024 * 1024,
-        ge=1024,
-        description="Telemetry accepted and not yet committed; above it senders are told to wait.",
-    )
-    max_attribute_chars: int = Field(default=65_536, ge=64, description="Longer attribute strings of spans are cut, with a marker.")
 
     undo_window_s: float = Field(default=600.0, ge=0, description="Seconds a purge can be undone before its entries are reclaimed.")
     warmup_rate_per_s: float = Field(default=5.0, gt=0, le=1000, description="Most upstream calls a second that a warm-up makes.")
@@ -293,6 +284,12 @@ class Config(KeptSettings):
         return self.gateway_url.rstrip("/") if self.gateway_url and not self.demo else reachable_url(self.gateway_bind)
 
     @property
+    def collector_url(self) -> str:
+        """The collector's base URL as this machine reaches it."""
+        url = reachable_url(self.otlp_http_bind)
+        return url.replace("http://", "https://", 1) if self.otlp_tls_cert else url
+
+    @property
     def price_table(self) -> Mapping[str, Price]:
         named = {
             model: Price(input_usd=row.input_usd, output_usd=row.output_usd, cached_input_usd=row.cached_input_usd)
@@ -329,7 +326,7 @@ class Config(KeptSettings):
         return EngineSettings(**composed)
 
     def gateway_settings(self) -> GatewaySettings:
-        own_collector = reachable_url(self.otlp_http_bind)
+        own_collector = self.collector_url
         endpoint = own_collector if self.demo else {"": own_collector, "off": ""}.get(self.otlp_endpoint, self.otlp_endpoint)
         return GatewaySettings(
             engine=self.engine_settings(),
@@ -343,6 +340,7 @@ class Config(KeptSettings):
             upstream_connect_timeout_s=self.upstream_connect_timeout_s,
             otlp_endpoint=endpoint,
             otlp_token=self.otlp_token.get_secret_value(),
+            otlp_ca=self.otlp_tls_ca,
             demo=self.demo,
             prices=self.price_table,
             insecure=self.insecure,
@@ -361,9 +359,7 @@ class Config(KeptSettings):
             http_bind=self.otlp_http_bind,
             token=self.otlp_token.get_secret_value(),
             insecure=self.insecure,
-            max_body_bytes=self.otlp_max_body_bytes,
-            queue_bytes=self.otlp_queue_bytes,
-            max_attribute_chars=self.max_attribute_chars,
+            **self.receiving(),
             record_prompts=self.record_prompts,
             targets=(own, *(ScrapeTarget(**table.plain()) for table in others)),
             servers=() if self.demo else tuple(PrometheusServer(**table.plain()) for table in self.prometheus_servers),

@@ -162,8 +162,8 @@ _NO_DIALECT = {
     "scrape": "Prometheus text",
     "prometheus": "Prometheus API",
     "redis": "Redis INFO",
-    "otlp_metrics": "not stored",
-    "otlp_logs": "not stored",
+    "otlp_metrics": "OTLP metrics",
+    "otlp_logs": "no cache decision",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,12 +12,13 @@ import orjson
 from collectors import dialects
 from collectors.dialects.base import Dialect, Reading, Timing, text
 from collectors.dialects.prompts import without_prompts
+from collectors.otlp.bounds import Bounds
 from collectors.otlp.calls import Call, repeated
-from collectors.otlp.wire import INT64_MAX, Attributes, Bounds, WireScope, WireSpan, from_json, from_protobuf
+from collectors.otlp.wire import INT64_MAX, Attributes, WireScope, WireSpan, from_json, from_protobuf
 from collectors.settings import CollectorSettings
 from engine import semconv
 from storage.payloads import pack
-from storage.rows import LookupRow, SourceBatch, SourceKey, SpanRow
+from storage.rows import LookupRow, MetricBatch, SourceBatch, SourceKey, SpanRow
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
@@ -28,9 +29,9 @@ _STATUS_ERROR = 2
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a request holds. spans: those to be stored. rejects: reason -> spans refused."""
+    """What a request holds. spans: those to be stored. rejects: reason -> spans, points or records refused."""
 
-    batches: list[SourceBatch]
+    batches: Sequence[SourceBatch | MetricBatch]
     spans: int
     rejects: dict[str, int]
 
@@ -72,7 +73,7 @@ class _Draft(NamedTuple):
 
 def decode_traces(body: bytes, content_type: str, settings: CollectorSettings) -> Decoded:
     """Return the rows of a request, the same from protobuf and from JSON. Raises Undecodable."""
-    bounds = Bounds(settings.max_attribute_chars)
+    bounds = Bounds(settings.max_attribute_chars, settings.max_attributes)
     scopes = (from_json if content_type == JSON else from_protobuf)(body, bounds)
     return _rows(scopes, settings)
 
@@ -90,7 +91,7 @@ def _rows(scopes: Iterable[WireScope], settings: CollectorSettings) -> Decoded:
             source = sources.get(name)
             if source is None:
                 source = sources[name] = source_key(scope.resource, scope.scope, scope.version, dialect=name)
-            reason = _fault(span)
+            reason = _fault(span) if len(drafts) < settings.max_request_spans else "too_many_spans"
             if not reason:
                 draft = _draft(span, dialect, scope, resource, source, keep_prompts=settings.record_prompts)
                 if len(draft.payload) > MAX_PAYLOAD_BYTES:

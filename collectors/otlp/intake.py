@@ -13,7 +13,8 @@ from typing import Any
 from collectors.errors import CollectorError, DecodeFailed, TooLarge, Unauthenticated
 from collectors.metrics import CollectorMetrics
 from collectors.otlp.decode import Decoded, decode_traces
-from collectors.otlp.signals import decode_logs, decode_metrics
+from collectors.otlp.logs import decode_logs
+from collectors.otlp.metrics import MetricsDecoder
 from collectors.otlp.status import export_response
 from collectors.pipeline import Lease, Pipeline
 from collectors.settings import CollectorSettings
@@ -35,10 +36,15 @@ class Intake:
         self.settings = settings
         self.metrics = metrics
         self._pipeline = pipeline
+        self._metrics_decoder = MetricsDecoder(settings)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="decoder")
 
     def lease(self) -> Lease:
         return self._pipeline.lease()
+
+    def check_room(self) -> None:
+        """Raises Overloaded when nothing more is taken: asked before a body is read."""
+        self._pipeline.check_room()
 
     def authorise(self, authorization: str) -> None:
         """Check a sender's token in constant time: Bearer, or the password of Basic (Langfuse's SDK). Raises Unauthenticated."""
@@ -69,7 +75,8 @@ class Intake:
         except BaseException:
             lease.release()
             raise
-        self.metrics.received_spans.inc(decoded.spans + (decoded.rejected if signal == "traces" else 0))
+        if signal == "traces":
+            self.metrics.received_spans.inc(decoded.spans + decoded.rejected)
         for reason, count in decoded.rejects.items():
             self.metrics.rejected.labels(signal, reason).inc(count)
         if decoded.batches:
@@ -92,8 +99,8 @@ class Intake:
             if signal == "traces":
                 return decode_traces(body, content_type, self.settings)
             if signal == "metrics":
-                return decode_metrics(body, content_type)
-            return decode_logs(body, content_type)
+                return self._metrics_decoder.decode(body, content_type)
+            return decode_logs(body, content_type, self.settings)
         except CollectorError:
             raise
         except _ODD_DATA as error:

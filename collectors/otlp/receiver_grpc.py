@@ -1,35 +1,48 @@
-"""OTLP over gRPC. Messages are taken as bytes and decoded by the same code as HTTP's."""
+"""OTLP over gRPC. Messages are taken as bytes and decoded by the same code as HTTP's.
+
+Calls are served as streams of one message: only so can a call be judged before its message is in memory. On the wire the two are one.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import grpc
 from grpc import aio
 
-from collectors.errors import BindFailed, CollectorError
+from collectors.errors import BindFailed, CollectorError, Overloaded, SlowSender, Undecodable
 from collectors.otlp.decode import PROTOBUF
 from collectors.otlp.intake import Intake
-from collectors.otlp.status import answer_of, encoded, status_message
+from collectors.otlp.status import answer_of, encoded, retry_info, status_message
+from collectors.settings import Tls
 
 _SERVICES = {
     "traces": "opentelemetry.proto.collector.trace.v1.TraceService",
     "metrics": "opentelemetry.proto.collector.metrics.v1.MetricsService",
     "logs": "opentelemetry.proto.collector.logs.v1.LogsService",
 }
+_MESSAGE_TIMEOUT_S = 30.0  # as HTTP's bodies
+# How large a message is shows only when it is there: so many may be on their way at once. The rest is told to come again.
+_MAX_READING = 64
 
 
 class GrpcReceiver:
     """The gRPC server. start() binds; stop() lets running calls end."""
 
-    def __init__(self, intake: Intake, bind: str) -> None:
+    def __init__(self, intake: Intake, bind: str, *, tls: Tls | None = None) -> None:
         self._intake = intake
         self._bind = bind
+        self._tls = tls
+        self._reading = 0
         self._server = aio.server(
             options=[
                 ("grpc.max_receive_message_length", intake.settings.max_body_bytes),
                 # Two collectors on one port would each get half of the calls: refuse instead.
                 ("grpc.so_reuseport", 0),
+                # What a sender says beside its message; more than this is refused by gRPC itself.
+                ("grpc.max_metadata_size", 16 * 1024),
+                ("grpc.absolute_max_metadata_size", 64 * 1024),
             ]
         )
         self._server.add_generic_rpc_handlers(tuple(self._handler(signal, name) for signal, name in _SERVICES.items()))
@@ -39,7 +52,11 @@ class GrpcReceiver:
     async def start(self) -> None:
         """Bind and serve. Raises BindFailed."""
         try:
-            self.port = self._server.add_insecure_port(self._bind)
+            if self._tls:
+                pair = (self._tls.key.read_bytes(), self._tls.certificate.read_bytes())
+                self.port = self._server.add_secure_port(self._bind, grpc.ssl_server_credentials([pair]))
+            else:
+                self.port = self._server.add_insecure_port(self._bind)
         except RuntimeError as error:
             raise BindFailed(f"cannot listen on {self._bind} for OTLP/gRPC: taken by another process, or not ours") from error
         await self._server.start()
@@ -50,10 +67,11 @@ class GrpcReceiver:
         await self._server.stop(grace_s)
 
     def _handler(self, signal: str, service: str) -> grpc.GenericRpcHandler:
-        async def export(body: bytes, context: aio.ServicerContext[bytes, bytes]) -> bytes:
+        async def export(_messages: object, context: aio.ServicerContext[bytes, bytes]) -> bytes:
             intake = self._intake
             try:
                 intake.authorise(_authorization(context))
+                body = await self._message(context)
                 lease = intake.lease()
                 lease.grow(len(body))
                 message = await intake.export(signal, body, PROTOBUF, lease=lease, protocol="grpc")
@@ -64,8 +82,25 @@ class GrpcReceiver:
             return encoded(message, PROTOBUF)
 
         # No deserializer: the bytes themselves are asked for.
-        method = grpc.unary_unary_rpc_method_handler(export)
+        method = grpc.stream_unary_rpc_method_handler(export)
         return grpc.method_handlers_generic_handler(service, {"Export": method})
+
+    async def _message(self, context: Any) -> bytes:
+        """Return the call's message. Raises Overloaded before it is read, SlowSender, Undecodable."""
+        self._intake.check_room()
+        if self._reading >= _MAX_READING:
+            raise Overloaded(f"more than {_MAX_READING} messages are on their way; send again later")
+        self._reading += 1
+        try:
+            async with asyncio.timeout(_MESSAGE_TIMEOUT_S):
+                body = await context.read()
+        except TimeoutError as error:
+            raise SlowSender(f"the message did not come within {_MESSAGE_TIMEOUT_S:.0f} s") from error
+        finally:
+            self._reading -= 1
+        if not isinstance(body, bytes):  # grpc.aio.EOF
+            raise Undecodable("the call ended without a message; send one Export…ServiceRequest")
+        return body
 
 
 def _authorization(context: Any) -> str:
@@ -78,5 +113,7 @@ def _authorization(context: Any) -> str:
 async def _abort(context: Any, error: CollectorError) -> None:
     answer = answer_of(error)
     status = status_message(answer, str(error))
-    trailers = (("grpc-status-details-bin", status.SerializeToString()),)
-    await context.abort(answer.code, str(error), trailing_metadata=trailers)
+    trailers = [("grpc-status-details-bin", status.SerializeToString())]
+    if answer.retry:  # where Python's exporter looks for it
+        trailers.append(("google.rpc.retryinfo-bin", retry_info().SerializeToString()))
+    await context.abort(answer.code, str(error), trailing_metadata=tuple(trailers))

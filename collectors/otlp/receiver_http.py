@@ -63,7 +63,9 @@ def create_app(intake: Intake, *, health: Callable[[], str]) -> Starlette:
         return response
 
     routes += [Route("/healthz", healthz), Route("/metrics", metrics)]
-    return Starlette(routes=routes, exception_handlers={404: refused, 405: refused})
+    app = Starlette(routes=routes, exception_handlers={404: refused, 405: refused})
+    app.router.redirect_slashes = False  # exporters do not follow; a clear 404 names the right path
+    return app
 
 
 def _exporter(intake: Intake, signal: str) -> Callable[[Request], object]:
@@ -74,6 +76,7 @@ def _exporter(intake: Intake, signal: str) -> Callable[[Request], object]:
             if not content_type:
                 given = request.headers.get("content-type", "")[:60]
                 raise UnsupportedMedia(f"Content-Type {given!r} is not known; send {PROTOBUF} or {JSON}")
+            intake.check_room()
             lease = intake.lease()
             body = await _body(request, intake, lease)
             message = await intake.export(signal, body, content_type, lease=lease, protocol="http")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import grpc
@@ -39,6 +40,10 @@ class Answer:
     code: grpc.StatusCode
     retry: bool = False
 
+    @property
+    def phrase(self) -> str:
+        return HTTPStatus(self.http).phrase
+
 
 _ANSWERS: dict[type[CollectorError], Answer] = {
     Undecodable: Answer(400, grpc.StatusCode.INVALID_ARGUMENT),
@@ -53,8 +58,12 @@ _ANSWERS: dict[type[CollectorError], Answer] = {
     StoreUnavailable: Answer(503, grpc.StatusCode.UNAVAILABLE, retry=True),
 }
 INTERNAL = Answer(500, grpc.StatusCode.INTERNAL)
+NO_HTTP = Answer(400, grpc.StatusCode.INVALID_ARGUMENT)
 NOT_FOUND = Answer(404, grpc.StatusCode.NOT_FOUND)
 WRONG_METHOD = Answer(405, grpc.StatusCode.UNIMPLEMENTED)
+GONE_QUIET = Answer(408, grpc.StatusCode.ABORTED)
+HEADERS_TOO_LARGE = Answer(431, grpc.StatusCode.INVALID_ARGUMENT)
+TOO_MANY_CONNECTIONS = Answer(503, grpc.StatusCode.UNAVAILABLE, retry=True)
 
 RESPONSES: dict[str, tuple[Any, str]] = {
     "traces": (ExportTraceServiceResponse, "rejected_spans"),
@@ -72,12 +81,16 @@ def status_message(answer: Answer, message: str) -> Any:
     """Return the google.rpc.Status with its details."""
     status = status_pb2.Status(code=answer.code.value[0], message=message)
     if answer.retry:
-        delay = duration_pb2.Duration(seconds=RETRY_AFTER_S)
-        _detail(status, error_details_pb2.RetryInfo(retry_delay=delay))
+        _detail(status, retry_info())
     elif answer.http == 400:
         violation = error_details_pb2.BadRequest.FieldViolation(field="body", description=message)
         _detail(status, error_details_pb2.BadRequest(field_violations=[violation]))
     return status
+
+
+def retry_info() -> Any:
+    """Return the google.rpc.RetryInfo of a refusal that may be sent again."""
+    return error_details_pb2.RetryInfo(retry_delay=duration_pb2.Duration(seconds=RETRY_AFTER_S))
 
 
 def _detail(status: Any, detail: Any) -> None:

@@ -10,7 +10,6 @@ import binascii
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
@@ -18,6 +17,7 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collectors.errors import Undecodable
+from collectors.otlp.bounds import LEFT_OUT, Bounds
 from collectors.otlp.repair import repair_strings
 
 Value = Any  # None, str, bool, int, float, list or dict: what JSON can hold
@@ -55,18 +55,6 @@ class WireScope(NamedTuple):
     scope: str
     version: str
     spans: list[WireSpan]
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Strings longer than max_chars are cut with a marker."""
-
-    max_chars: int = 65_536
-
-    def text(self, value: str) -> str:
-        if len(value) <= self.max_chars:
-            return value
-        return f"{value[: self.max_chars]}…[cut: {len(value)} characters]"
 
 
 def from_protobuf(body: bytes, bounds: Bounds) -> Iterator[WireScope]:
@@ -132,6 +120,9 @@ def pb_attributes(pairs: Any, bounds: Bounds, depth: int = 0) -> Attributes:
     """Return the attributes. The common kinds are read in place: a call for each would double the cost of decoding."""
     max_chars = bounds.max_chars
     attributes: Attributes = {}
+    if len(pairs) > bounds.max_attributes:
+        attributes[LEFT_OUT] = len(pairs) - bounds.max_attributes
+        pairs = pairs[: bounds.max_attributes]
     for pair in pairs:
         value = pair.value
         kind = value.WhichOneof("value")
@@ -209,12 +200,19 @@ def from_json(body: bytes, bounds: Bounds) -> Iterator[WireScope]:
     document = load_json(body)
     if not isinstance(document, dict):
         raise Undecodable("the body is JSON, but no object; an OTLP request is {'resourceSpans': […]}")
+    check_field(document, "resourceSpans")
     for resource_spans in objects(document, "resourceSpans"):
         resource = _js_attributes(member(resource_spans, "resource").get("attributes"), bounds)
         for scope_spans in objects(resource_spans, "scopeSpans"):
             scope = member(scope_spans, "scope")
             spans = [_js_span(span, bounds) for span in objects(scope_spans, "spans")]
             yield WireScope(resource, _string(scope.get("name")), _string(scope.get("version")), spans)
+
+
+def check_field(document: Mapping[str, Any], name: str) -> None:
+    """Raises Undecodable for an object without this field: what is none of ours must not be answered as an empty request."""
+    if document and name not in document:
+        raise Undecodable(f"the body is JSON, but has no {name}; an empty request is {{}}")
 
 
 def objects(parent: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
@@ -310,7 +308,10 @@ def _js_attributes(pairs: Any, bounds: Bounds, depth: int = 0) -> Attributes:
         return {}
     if not isinstance(pairs, list):
         raise Undecodable("attributes is not a list of {key, value}")
-    attributes = {}
+    attributes: Attributes = {}
+    if len(pairs) > bounds.max_attributes:
+        attributes[LEFT_OUT] = len(pairs) - bounds.max_attributes
+        pairs = pairs[: bounds.max_attributes]
     max_chars = bounds.max_chars
     for pair in pairs:
         if isinstance(pair, dict) and isinstance(key := pair.get("key", ""), str):

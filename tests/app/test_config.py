@@ -216,3 +216,15 @@ def test_further_sources_reach_the_collector_and_their_secrets_no_error(tmp_path
             load(environ)
         assert "s3cret" not in str(caught.value)
     assert "password" in str(caught.value)
+
+
+def test_tls_needs_certificate_and_key_and_turns_the_collector_s_url_to_https(tmp_path: Path) -> None:
+    config = _load(tmp_path, DATA_DIR=str(tmp_path), OTLP_TLS_CERT="/c.pem", OTLP_TLS_KEY="/k.pem", OTLP_TLS_CA="/ca.pem")
+    tls = config.collector_settings().tls
+    assert tls is not None
+    assert (str(tls.certificate), str(tls.key)) == ("/c.pem", "/k.pem")
+    gateway = config.gateway_settings()
+    assert (gateway.otlp_endpoint, gateway.otlp_ca) == ("https://127.0.0.1:4318", "/ca.pem")
+    assert _load(tmp_path, DATA_DIR=str(tmp_path)).collector_settings().tls is None
+    with pytest.raises(ConfigError, match="otlp_tls_key is not"):
+        _load(tmp_path, DATA_DIR=str(tmp_path), OTLP_TLS_CERT="/c.pem").collector_settings()

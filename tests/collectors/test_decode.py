@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 import pytest
-from google.protobuf.json_format import MessageToDict
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -25,22 +24,9 @@ from storage.payloads import unpack
 from storage.rows import SpanRow
 from storage.settings import StorageSettings
 from tests.collectors.support import put, request
+from tests.collectors.wires import as_json
 
 SETTINGS = CollectorSettings(StorageSettings("", ""))
-
-
-def as_json(message: Any, *, upper: bool = False) -> dict[str, Any]:
-    """The message as OTLP/JSON: ids in hex, enums as integers."""
-    document: dict[str, Any] = MessageToDict(message, use_integers_for_enums=True)
-    for resource_spans in document.get("resourceSpans", []):
-        for scope_spans in resource_spans.get("scopeSpans", []):
-            for span in scope_spans.get("spans", []):
-                for holder in (span, *span.get("links", [])):
-                    for name in ("traceId", "spanId", "parentSpanId"):
-                        if name in holder:
-                            digits = base64.b64decode(holder[name]).hex()
-                            holder[name] = digits.upper() if upper else digits
-    return document
 
 
 def from_json(document: Any) -> Decoded:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,13 +10,13 @@ from typing import Any
 
 import grpc
 import pytest
-from google.rpc import error_details_pb2, status_pb2
+from google.rpc import status_pb2
 from grpc import aio
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from collectors.otlp.receiver_grpc import _SERVICES
 from tests.collectors.process import collecting
-from tests.collectors.support import Running, request, running, settings
+from tests.collectors.support import Running, running, settings
 
 
 @asynccontextmanager
@@ -38,55 +37,6 @@ async def refused(it: Running, body: bytes, **call: Any) -> tuple[grpc.StatusCod
         await export(it, body, **call)
     details = dict(caught.value.trailing_metadata() or ()).get("grpc-status-details-bin", b"")
     return caught.value.code(), status_pb2.Status.FromString(details)
-
-
-async def test_point_1_and_5_spans_land_plain_and_gzip_and_partial_success_is_unset(tmp_path: Path) -> None:
-    async with running(tmp_path) as it:
-        for number, compression in enumerate((grpc.Compression.NoCompression, grpc.Compression.Gzip)):
-            response = await export(it, request(4, first=4 * number).SerializeToString(), compression=compression)
-            assert not response.HasField("partial_success")
-        assert not (await export(it, b"")).HasField("partial_success")
-        assert await it.rows("SELECT count(*) FROM spans") == [(8,)]
-
-
-async def test_point_2_too_large_before_or_after_decompression_is_resource_exhausted_without_retry_info(tmp_path: Path) -> None:
-    body = request(1, attributes={"pad": "x" * 200_000}).SerializeToString()
-    async with running(tmp_path, max_body_bytes=100_000) as it:
-        for compression in (grpc.Compression.NoCompression, grpc.Compression.Gzip):
-            code, status = await refused(it, body, compression=compression)
-            assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
-            assert not status.details
-        assert await it.rows("SELECT count(*) FROM spans") == [(0,)]
-
-
-async def test_point_6_partial_success_over_grpc(tmp_path: Path) -> None:
-    message = request(3)
-    message.resource_spans[0].scope_spans[0].spans[2].span_id = b""
-    async with running(tmp_path) as it:
-        assert (await export(it, message.SerializeToString())).partial_success.rejected_spans == 1
-        assert await it.rows("SELECT count(*) FROM spans") == [(2,)]
-
-
-async def test_point_8_undecodable_bytes_are_invalid_argument(tmp_path: Path) -> None:
-    async with running(tmp_path) as it:
-        code, status = await refused(it, b"\xff\xff\xff")
-    assert code is grpc.StatusCode.INVALID_ARGUMENT
-    details = error_details_pb2.BadRequest()
-    assert status.details[0].Unpack(details)
-
-
-async def test_point_9_overload_is_unavailable_with_retry_info(tmp_path: Path) -> None:
-    body = request(200).SerializeToString()
-    async with running(tmp_path, queue_bytes=len(body) + 10) as it:
-        results = await asyncio.gather(*(export(it, body) for _ in range(20)), return_exceptions=True)
-    failed = [result for result in results if isinstance(result, aio.AioRpcError)]
-    assert failed
-    assert {error.code() for error in failed} == {grpc.StatusCode.UNAVAILABLE}
-    trailers = dict(failed[0].trailing_metadata() or ())
-    status = status_pb2.Status.FromString(trailers["grpc-status-details-bin"])
-    info = error_details_pb2.RetryInfo()
-    assert status.details[0].Unpack(info)
-    assert info.retry_delay.seconds >= 1
 
 
 async def test_metrics_and_logs_are_served_too_and_an_unknown_service_is_unimplemented(tmp_path: Path) -> None:

@@ -114,6 +114,20 @@ def upgrade() -> None:
     op.create_index("ix_lookups_at", "lookups", ["at_ms", *counted], unique=False)
     op.create_index("ix_lookups_ns_at", "lookups", ["namespace", "at_ms"], unique=False)
     op.create_table(
+        "metric_exemplars",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("source_id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("labels", sa.String(), nullable=False),
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("value", sa.Float(), nullable=False),
+        sa.Column("trace_id", sa.LargeBinary(), nullable=True),
+        sa.Column("span_id", sa.LargeBinary(), nullable=True),
+        sa.Column("attributes", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("ix_exemplars", "metric_exemplars", ["source_id", "name", "at_ms"], unique=False)
+    op.create_table(
         "metric_samples",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("source_id", sa.Integer(), nullable=False),
@@ -122,6 +136,7 @@ def upgrade() -> None:
         sa.Column("kind", sa.String(), nullable=False),
         sa.Column("at_ms", sa.BigInteger(), nullable=False),
         sa.Column("value", sa.Float(), nullable=False),
+        sa.Column("start_ms", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_samples", "metric_samples", ["source_id", "name", "at_ms"], unique=False)

@@ -1,0 +1,269 @@
+"""OTLP metrics to samples: sums, gauges, histograms, exponential histograms and summaries, totals and increases.
+
+Samples have the shape of scraped ones, so that one reader reads both: a monotonic sum ends in `_total`, a histogram is `_bucket` with
+`le`, `_sum` and `_count`. An increase (delta temporality) stays an increase: its kind ends in `_delta`, and its start is beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import orjson
+
+from collectors.dialects.base import text
+from collectors.otlp import cache_metrics
+from collectors.otlp.bounds import Bounds
+from collectors.otlp.buckets import Unusable, exponential_bounds
+from collectors.otlp.decode import Decoded, source_key
+from collectors.otlp.messages import METRICS, scopes
+from collectors.otlp.wire import Attributes, pb_attributes
+from collectors.settings import CollectorSettings
+from storage.rows import ExemplarRow, MetricBatch, PointRows, SampleRow, SourceKey
+
+NOT_STORED = "not_stored"
+DELTA, CUMULATIVE = 1, 2  # AggregationTemporality
+_NO_VALUE = 1  # DataPointFlags: the series ended
+_MAX_LABELS = 64
+_MAX_NAME = 256
+_MAX_EXEMPLARS = 64  # of one point; SDKs keep one a bucket
+_INT64_MS = 2**63 // 1_000_000
+# What tells two senders of one service apart, when they do not say it themselves.
+_COMMON = frozenset({"service.name", "service.version", "service.namespace", "deployment.environment", "deployment.environment.name"})
+
+
+class Refused(Exception):
+    """A point that contradicts itself. The text is the reason under which it is counted."""
+
+
+class _Point(NamedTuple):
+    """What is the same for all samples of a point."""
+
+    name: str
+    labels: dict[str, str]
+    at_ms: int
+    start_ms: int | None
+
+    def sample(self, suffix: str, kind: str, value: float, **more: str) -> SampleRow:
+        if math.isnan(value):
+            raise Refused("not_a_number")
+        return SampleRow(self.name + suffix, _labels(self.labels | more), kind, self.at_ms, value, self.start_ms)
+
+
+@dataclass(slots=True)
+class _Sender:
+    points: list[PointRows] = field(default_factory=list)
+    rejects: Counter[str] = field(default_factory=Counter)
+    dropped: int = 0
+
+
+class MetricsDecoder:
+    """Bytes to rows. Remembers which series it has seen: above the bound new ones are refused, and counted as such."""
+
+    def __init__(self, settings: CollectorSettings) -> None:
+        self._settings = settings
+        self._series: set[int] = set()
+
+    def decode(self, body: bytes, content_type: str) -> Decoded:
+        """Return the points to be stored; those of no cache as dropped, the malformed ones as refused by reason. Raises Undecodable."""
+        bounds = Bounds(self._settings.max_attribute_chars, self._settings.max_attributes)
+        senders: dict[SourceKey, _Sender] = {}
+        for scope in scopes(body, content_type, METRICS, bounds):
+            source = _source(scope.resource, scope.name, scope.version)
+            sender = senders.setdefault(source, _Sender())
+            sender.rejects["malformed_metric"] += sum(_points_in(metric) for metric in scope.unreadable)
+            for metric in scope.items:
+                self._metric(metric, source, sender, bounds)
+        return _decoded(senders)
+
+    def _metric(self, metric: Any, source: SourceKey, sender: _Sender, bounds: Bounds) -> None:
+        kind = metric.WhichOneof("data")
+        if kind is None:
+            return
+        data = getattr(metric, kind)
+        name = text(metric.name)
+        if not name or len(name) > _MAX_NAME:
+            sender.rejects["invalid_name"] += len(data.data_points)
+            return
+        if kind not in {"gauge", "summary"} and data.aggregation_temporality not in {DELTA, CUMULATIVE}:
+            sender.rejects["unspecified_temporality"] += len(data.data_points)
+            return
+        known = cache_metrics.of_name(name)
+        for given in data.data_points:
+            try:
+                attributes = pb_attributes(given.attributes, bounds)
+                rows = _rows(kind, name, data, given, attributes)
+            except Refused as reason:
+                sender.rejects[str(reason)] += 1
+                continue
+            if rows is None or not (known or cache_metrics.of_attributes(attributes)):
+                sender.dropped += 1
+            elif self._is_new_series_too_many(source, rows.samples[0]):
+                sender.rejects["too_many_series"] += 1
+            else:
+                sender.points.append(rows)
+
+    def _is_new_series_too_many(self, source: SourceKey, first: SampleRow) -> bool:
+        series = hash((source, first.name, first.labels))
+        if series in self._series:
+            return False
+        if len(self._series) >= self._settings.max_series:
+            return True
+        self._series.add(series)
+        return False
+
+
+def _source(resource: Attributes, scope: str, version: str) -> SourceKey:
+    """Return who sent it. Without an instance id, the rest of the resource tells two instances apart: their totals must not be mixed."""
+    source = source_key(resource, scope, version, kind="otlp_metrics")
+    rest = {name: value for name, value in resource.items() if name not in _COMMON and not name.startswith(("telemetry.", "cachescope."))}
+    if source.instance or not rest:
+        return source
+    digest = hashlib.blake2b(orjson.dumps(rest, option=orjson.OPT_SORT_KEYS), digest_size=4).hexdigest()
+    return source._replace(instance=f"resource-{digest}")
+
+
+def _points_in(metric: dict[str, Any]) -> int:
+    """Return how many points a JSON metric that cannot be read has, at least 1."""
+    lists = [data.get("dataPoints") for data in metric.values() if isinstance(data, dict)]
+    return max(1, sum(len(points) for points in lists if isinstance(points, list)))
+
+
+def _decoded(senders: dict[SourceKey, _Sender]) -> Decoded:
+    rejects: Counter[str] = Counter()
+    batches = []
+    for source, sender in senders.items():
+        own = {reason: count for reason, count in sender.rejects.items() if count}
+        batches.append(MetricBatch(source, sender.points, own, sender.dropped))
+        rejects.update(own)
+        rejects[NOT_STORED] += sender.dropped
+    return Decoded(batches, 0, {reason: count for reason, count in rejects.items() if count})
+
+
+def _rows(kind: str, name: str, data: Any, given: Any, attributes: Attributes) -> PointRows | None:
+    """Return a point's rows, None for one without a value. Raises Refused."""
+    if given.flags & _NO_VALUE:
+        return None
+    if not 0 < given.time_unix_nano // 1_000_000 < _INT64_MS:
+        raise Refused("time_out_of_range")
+    if len(attributes) > _MAX_LABELS:
+        raise Refused("too_many_labels")
+    labels = {key[:_MAX_NAME].replace("\0", "\ufffd"): _label(value) for key, value in attributes.items()}
+    start_ms = given.start_time_unix_nano // 1_000_000 or None
+    point = _Point(name, labels, given.time_unix_nano // 1_000_000, None if start_ms is None or start_ms >= _INT64_MS else start_ms)
+    suffix = "_delta" if kind not in {"gauge", "summary"} and data.aggregation_temporality == DELTA else ""
+    samples = tuple(_SAMPLES[kind](point, data, given, suffix))
+    exemplars = () if kind == "summary" else tuple(_exemplars(point, samples[0].name, given))
+    return PointRows(samples, exemplars)
+
+
+def _number(given: Any) -> float:
+    kind = given.WhichOneof("value")
+    if kind is None:
+        raise Refused("no_value")
+    return float(getattr(given, kind))
+
+
+def _gauge(point: _Point, _data: Any, given: Any, _suffix: str) -> Iterator[SampleRow]:
+    yield point.sample("", "gauge", _number(given))
+
+
+def _sum(point: _Point, data: Any, given: Any, suffix: str) -> Iterator[SampleRow]:
+    value = _number(given)
+    if not data.is_monotonic:
+        # A total that may fall is a level. Increases of one cannot be added up from any point on: they stay increases.
+        yield point.sample("", f"gauge{suffix}", value)
+        return
+    if value < 0:
+        raise Refused("negative_count")
+    yield point.sample("" if point.name.endswith("_total") else "_total", f"counter{suffix}", value)
+
+
+def _histogram(point: _Point, _data: Any, given: Any, suffix: str) -> Iterator[SampleRow]:
+    bounds, buckets = given.explicit_bounds, given.bucket_counts
+    if buckets or bounds:
+        if len(buckets) != len(bounds) + 1 or sum(buckets) != given.count:
+            raise Refused("invalid_buckets")
+        if any(not low < high for low, high in pairwise(bounds)) or any(map(math.isnan, bounds)):
+            raise Refused("invalid_bounds")
+    below = 0
+    for bound, count in zip(bounds, buckets, strict=False):
+        below += count
+        if not math.isinf(bound):
+            yield point.sample("_bucket", f"histogram{suffix}", float(below), le=repr(bound))
+    yield from _whole(point, given, suffix)
+
+
+def _exponential(point: _Point, _data: Any, given: Any, suffix: str) -> Iterator[SampleRow]:
+    counted = given.zero_count + sum(given.positive.bucket_counts) + sum(given.negative.bucket_counts)
+    if counted != given.count:
+        raise Refused("invalid_buckets")
+    try:
+        bounds = exponential_bounds(
+            given.scale,
+            given.zero_threshold,
+            given.zero_count,
+            (given.positive.offset, given.positive.bucket_counts),
+            (given.negative.offset, given.negative.bucket_counts),
+        )
+    except Unusable:
+        raise Refused("invalid_buckets") from None
+    for bound, below in bounds:
+        yield point.sample("_bucket", f"histogram{suffix}", float(below), le=repr(bound))
+    yield from _whole(point, given, suffix)
+
+
+def _whole(point: _Point, given: Any, suffix: str) -> Iterator[SampleRow]:
+    kind = f"histogram{suffix}"
+    yield point.sample("_bucket", kind, float(given.count), le="+Inf")
+    if given.HasField("sum"):
+        yield point.sample("_sum", kind, given.sum)
+    yield point.sample("_count", kind, float(given.count))
+
+
+def _summary(point: _Point, _data: Any, given: Any, _suffix: str) -> Iterator[SampleRow]:
+    for one in given.quantile_values:
+        if not math.isnan(one.value):  # nothing was observed in the window
+            yield point.sample("", "summary", one.value, quantile=repr(one.quantile))
+    yield point.sample("_sum", "summary", given.sum)
+    yield point.sample("_count", "summary", float(given.count))
+
+
+_SAMPLES = {"gauge": _gauge, "sum": _sum, "histogram": _histogram, "exponential_histogram": _exponential, "summary": _summary}
+
+
+def _exemplars(point: _Point, name: str, given: Any) -> Iterator[ExemplarRow]:
+    labels = _labels(point.labels)
+    for one in list(given.exemplars)[-_MAX_EXEMPLARS:]:
+        kind = one.WhichOneof("value")
+        value = math.nan if kind is None else float(getattr(one, kind))
+        at_ms = one.time_unix_nano // 1_000_000
+        if math.isnan(value) or at_ms >= _INT64_MS:
+            continue
+        left_out = pb_attributes(one.filtered_attributes, Bounds(512, _MAX_LABELS))
+        yield ExemplarRow(
+            name,
+            labels,
+            at_ms or point.at_ms,
+            value,
+            one.trace_id if len(one.trace_id) == 16 and any(one.trace_id) else None,
+            one.span_id if len(one.span_id) == 8 and any(one.span_id) else None,
+            _labels({text(key): _label(held) for key, held in left_out.items()}),
+        )
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return orjson.dumps(labels, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _label(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return text(value)
+    return text(orjson.dumps(value).decode())
