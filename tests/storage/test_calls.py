@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from storage import calls, spans
 from storage.calls import Description, contains, family, loser, rank
+from storage.rollups import TOTALS, WIDTHS_MS
 from storage.rows import CACHED, CALL, REPEAT, LookupRow, SourceBatch, SourceKey, SpanRow
 from storage.sketch import Sketch
 from storage.store import Store, open_telemetry
@@ -105,11 +106,11 @@ def roles(store: Store, trace: int) -> dict[int, str]:
 def assert_books_balance(store: Store) -> None:
     """Rollups, summaries and sources say what the raw rows say."""
     raw = rows(store, "SELECT cache_kind, outcome, count(*), coalesce(sum(input_tokens), 0) FROM lookups GROUP BY 1, 2 ORDER BY 1, 2")
-    rolled = rows(store, "SELECT cache_kind, outcome, sum(lookups), sum(input_tokens) FROM rollups_1m GROUP BY 1, 2 ORDER BY 1, 2")
-    assert raw == rolled
-    assert rows(store, "SELECT count(*) FROM rollups_1m WHERE lookups <= 0") == [(0,)]
-    for sketch, lookups in rows(store, "SELECT duration_sketch, lookups FROM rollups_1m"):
-        assert Sketch.from_bytes(sketch).count == lookups
+    for table in (*WIDTHS_MS, *TOTALS.values()):
+        query = f"SELECT cache_kind, outcome, sum(lookups), sum(input_tokens) FROM {table} GROUP BY 1, 2 ORDER BY 1, 2"
+        assert raw == rows(store, query)
+        for sketch, lookups in rows(store, f"SELECT duration_sketch, lookups FROM {table}"):
+            assert Sketch.from_bytes(sketch).count == lookups > 0
     assert rows(store, "SELECT sum(calls), sum(lookups) FROM sources") == [
         (rows(store, "SELECT coalesce(sum(is_call), 0) FROM spans")[0][0], rows(store, "SELECT count(*) FROM lookups")[0][0])
     ]
