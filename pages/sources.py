@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.ui import chrome, counters_panel, handles, states, tables
+from app.ui import chrome, counters_panel, handles, sources_panel, states, tables
 from app.ui.text import literal
 from app.views import sources, words
 
@@ -41,9 +41,7 @@ def body() -> None:
         st.markdown("**Rejected spans, by reason**")
         rejected = sources.reject_rows(view)
         tables.show(rejected, alt="Rejected spans by reason") if rejected else st.caption("None.")
-        st.markdown("**Fields that lookups lacked**")
-        missing = sources.missing_rows(view)
-        tables.show(missing, alt="Fields that lookups lacked") if missing else st.caption("None.")
+    sources_panel.draw(view, selection.name)
     counters_panel.sources(view.window, now)
 
 

@@ -13,7 +13,7 @@ trace_id = trace_list.picked()
 if trace_id:
     with st.container(border=True):
         st.button("Close the trace", on_click=trace_list.forget, icon=":material/close:", key="close_trace")
-        shown = traces.load(handles.telemetry, handles.engine, trace_id=trace_id)
+        shown = traces.load(handles.telemetry, handles.engine, trace_id=trace_id, correct=trace.corrects())
         if shown:
             trace.draw(shown)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Column, Index, LargeBinary, UniqueConstraint
+from sqlalchemy import Column, Index, LargeBinary, UniqueConstraint, text
 from sqlmodel import Field, SQLModel
 
 from storage import metadata as _base
@@ -41,8 +41,13 @@ class Source(SQLModel, table=True):
     accepted: int = Field(default=0, sa_column=_big(nullable=False))  # new spans, points or samples
     duplicates: int = Field(default=0, sa_column=_big(nullable=False))
     lookups: int = Field(default=0, sa_column=_big(nullable=False))
+    described: int = Field(default=0, sa_column=_big(nullable=False))  # spans that describe a model call
+    calls: int = Field(default=0, sa_column=_big(nullable=False))  # of these, the ones that stand for a call
     dropped: int = Field(default=0, sa_column=_big(nullable=False))  # answered, not stored: metrics and logs that tell of no cache
     missing: str = "{}"  # JSON: canonical field -> number of lookups that lacked it
+    call_facts: str = (
+        "{}"  # JSON: "answered" -> descriptions that did not fail, "rule:…" -> token rules applied, "lacks:…" -> fields absent
+    )
     last_error: str = ""
     last_error_ms: int | None = Field(default=None, sa_column=_big())
 
@@ -67,6 +72,10 @@ class Span(SQLModel, table=True):
     __table_args__ = (
         UniqueConstraint("trace_id", "span_id"),
         Index("ix_spans_start", "start_ns"),
+        # Partial: they hold the spans of model calls alone, and cost the others nothing.
+        Index("ix_spans_calls", "start_ns", sqlite_where=text("is_call"), postgresql_where=text("is_call")),
+        Index("ix_spans_call_key", "call_key", sqlite_where=text("call_key IS NOT NULL"), postgresql_where=text("call_key IS NOT NULL")),
+        Index("ix_spans_waits", "waits_for", sqlite_where=text("waits_for IS NOT NULL"), postgresql_where=text("waits_for IS NOT NULL")),
     )
 
     id: int | None = Field(default=None, primary_key=True)
@@ -90,6 +99,12 @@ class Span(SQLModel, table=True):
     token_rule: str = ""  # inclusive | additive | '' : the rule applied to the raw counts
     cost_usd: float | None = None
     is_call: bool = False  # the span that stands for one logical model call (nested instrumentations count once)
+    call_role: str = ""  # call | cached | repeat (storage.rows), '' = says nothing of a call
+    call_key: int | None = Field(default=None, sa_column=_big())  # equal for spans in several traces that may describe one call
+    raw_input_tokens: int | None = None  # as the sender wrote it, before token_rule
+    cache_write_tokens: int | None = None  # written to the provider's prompt cache, as sent
+    # A description of a call whose ancestors are not all here: the key of the next of them.
+    waits_for: int | None = Field(default=None, sa_column=_big())
 
 
 class SpanPayload(SQLModel, table=True):
@@ -125,7 +140,7 @@ class LookupRecord(SQLModel, table=True):
     span_id: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     source_id: int
     dialect: str
-    cache_kind: str  # response | provider_prompt | kv_prefix: three different things, never mixed
+    cache_kind: str  # response | response_hits (no misses told: no rate) | provider_prompt | kv_prefix: different things, never mixed
     at_ms: int = Field(sa_column=_big(nullable=False))  # start
     duration_ms: float  # whole request, upstream included
     outcome: str  # engine.types.Outcome
@@ -167,6 +182,10 @@ class LookupRecord(SQLModel, table=True):
     saved_ms: float | None = None
     saved_usd: float | None = None
     cost_usd: float | None = None
+    token_rule: str = ""  # how raw_input_tokens became input_tokens
+    raw_input_tokens: int | None = None  # as the sender wrote it
+    cache_write_tokens: int | None = None
+    score_rule: str = ""  # cosine_distance: the sender's score was a distance; '' = it was a similarity
 
 
 class TraceSummary(SQLModel, table=True):

@@ -110,6 +110,33 @@ class Totals:
                 totals = _summed(groups, lambda key: tuple(key[place] for place in _TOTAL_PLACES))
                 _add(connection, _TOTAL_UPSERTS[table], totals)
 
+    def take_back(self, connection: Connection) -> None:
+        """Remove all from the rollups of every width, where it was added before. A row that stands for no lookup goes."""
+        groups = self._groups
+        for table, width in WIDTHS_MS.items():
+            if width != _FINEST_MS:
+                groups = _summed(groups, lambda key, width=width: (key[0] - key[0] % width, *key[1:]))  # type: ignore[misc]
+            _take_back(connection, table, _DIMENSIONS, groups)
+            if table in TOTALS:
+                totals = _summed(groups, lambda key: tuple(key[place] for place in _TOTAL_PLACES))
+                _take_back(connection, TOTALS[table], TOTAL_DIMENSIONS, totals)
+
+
+def _take_back(connection: Connection, table: str, dimensions: tuple[str, ...], groups: _Groups) -> None:
+    row = " AND ".join(f"{name} = ?" for name in dimensions)
+    changed = ", ".join(f"{name} = ?" for name in (*_SUMS, "duration_sketch"))
+    for key, (sums, sketch) in groups.items():
+        stored = connection.exec_driver_sql(f"SELECT {', '.join(_SUMS)}, duration_sketch FROM {table} WHERE {row}", key).first()  # noqa: S608
+        if stored is None:  # retention was faster
+            continue
+        left = [before - gone for before, gone in zip(stored[:-1], sums, strict=True)]
+        if left[0] <= 0:
+            connection.exec_driver_sql(f"DELETE FROM {table} WHERE {row}", key)  # noqa: S608 - names from above
+            continue
+        kept = Sketch.from_bytes(stored[-1])
+        kept.take_away(sketch)
+        connection.exec_driver_sql(f"UPDATE {table} SET {changed} WHERE {row}", (*left, kept.to_bytes(), *key))  # noqa: S608
+
 
 def _add(connection: Connection, upsert: str, groups: _Groups) -> None:
     if groups:

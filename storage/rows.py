@@ -6,6 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+# What a span says of a model call; '' = nothing.
+CALL = "call"  # it stands for one
+CACHED = "cached"  # what looks like one was answered from a cache
+REPEAT = "repeat"  # it describes a call that another span stands for
+
 
 class SourceKey(NamedTuple):
     """Who sent it. The writer finds or makes the row of `sources`."""
@@ -40,7 +45,11 @@ class SpanRow(NamedTuple):
     token_rule: str
     cost_usd: float | None
     is_call: bool
-    payload: bytes
+    call_role: str = ""
+    call_key: int | None = None
+    raw_input_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    payload: bytes = b""
 
 
 class LookupRow(NamedTuple):
@@ -91,6 +100,10 @@ class LookupRow(NamedTuple):
     saved_ms: float | None = None
     saved_usd: float | None = None
     cost_usd: float | None = None
+    token_rule: str = ""
+    raw_input_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    score_rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)

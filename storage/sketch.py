@@ -73,6 +73,23 @@ class Sketch:
         if len(buckets) > BUCKETS:
             self._collapse()
 
+    def take_away(self, other: Sketch) -> None:
+        """Remove what the other one counted, all of which was added here before. Raises ValueError when it was not."""
+        buckets = self._buckets
+        lowest = min(buckets, default=0)
+        for index, count in other._buckets.items():
+            place = max(index, lowest)  # what was collapsed counts in the lowest
+            left = buckets.get(place, 0) - count
+            if left < 0:
+                raise ValueError(f"bucket {place} holds {left + count}, so {count} cannot be taken away")
+            if left:
+                buckets[place] = left
+            else:
+                buckets.pop(place, None)
+        if other.zeros > self.zeros:
+            raise ValueError(f"there are {self.zeros} zeros, so {other.zeros} cannot be taken away")
+        self.zeros -= other.zeros
+
     @property
     def count(self) -> int:
         return self.zeros + sum(self._buckets.values())

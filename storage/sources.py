@@ -11,15 +11,16 @@ from storage.rows import SourceKey
 
 _FIND_OR_MAKE = """
 INSERT INTO sources (kind, service, instance, scope, dialect, demo, first_seen_ms, last_seen_ms,
-                     accepted, duplicates, lookups, dropped, missing, last_error)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, '{}', '')
+                     accepted, duplicates, lookups, described, calls, dropped, missing, call_facts, last_error)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, '{}', '{}', '')
 ON CONFLICT (kind, service, instance, scope, dialect) DO UPDATE
 SET demo = excluded.demo, last_seen_ms = max(last_seen_ms, excluded.last_seen_ms)
 RETURNING id
 """
 _COUNT = """
 UPDATE sources
-SET accepted = accepted + ?, duplicates = duplicates + ?, lookups = lookups + ?, dropped = dropped + ?,
+SET accepted = accepted + ?, duplicates = duplicates + ?, lookups = lookups + ?, described = described + ?, calls = calls + ?,
+    dropped = dropped + ?,
     last_span_ms = coalesce(max(last_span_ms, ?), last_span_ms, ?)
 WHERE id = ?
 """
@@ -43,21 +44,33 @@ def count(
     accepted: int = 0,
     duplicates: int = 0,
     lookups: int = 0,
+    described: int = 0,
+    calls: int = 0,
     dropped: int = 0,
     last_span_ms: int | None = None,
 ) -> None:
     """Add to the source's counters; last_span_ms only moves forward."""
-    connection.exec_driver_sql(_COUNT, (accepted, duplicates, lookups, dropped, last_span_ms, last_span_ms, source_id))
+    counted = (accepted, duplicates, lookups, described, calls, dropped)
+    connection.exec_driver_sql(_COUNT, (*counted, last_span_ms, last_span_ms, source_id))
 
 
 def add_missing(connection: Connection, source_id: int, missing: Mapping[str, int]) -> None:
     """Add to the counts of lookups that lacked a field."""
-    stored = connection.exec_driver_sql("SELECT missing FROM sources WHERE id = ?", (source_id,)).scalar_one()
+    _add(connection, source_id, "missing", missing)
+
+
+def add_call_facts(connection: Connection, source_id: int, facts: Mapping[str, int]) -> None:
+    """Add to the counts of what the source's descriptions of model calls told (`storage.calls.facts`)."""
+    _add(connection, source_id, "call_facts", facts)
+
+
+def _add(connection: Connection, source_id: int, column: str, counts: Mapping[str, int]) -> None:
+    stored = connection.exec_driver_sql(f"SELECT {column} FROM sources WHERE id = ?", (source_id,)).scalar_one()  # noqa: S608 - ours
     total: dict[str, int] = json.loads(stored)
-    for name, number in missing.items():
+    for name, number in counts.items():
         total[name] = total.get(name, 0) + number
     text = json.dumps(total, sort_keys=True, separators=(",", ":"))
-    connection.exec_driver_sql("UPDATE sources SET missing = ? WHERE id = ?", (text, source_id))
+    connection.exec_driver_sql(f"UPDATE sources SET {column} = ? WHERE id = ?", (text, source_id))  # noqa: S608
 
 
 def add_rejects(connection: Connection, source_id: int, rejects: Mapping[str, int], *, now_ms: int) -> None:

@@ -14,14 +14,14 @@ from typing import Any, Final
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError, InterfaceError, ProgrammingError
 
-from storage import retention, rollups, sources
-from storage.rows import LookupRow, SourceBatch, SpanRow, WriteResult
+from storage import calls, retention, rollups, sources
+from storage.rows import REPEAT, LookupRow, SourceBatch, SpanRow, WriteResult
 from storage.store import Store
 
 UNSTORABLE: Final = "unstorable"  # the reason under which rows that SQLite cannot hold are counted
 EXPIRED: Final = "expired"  # the same for spans of a time whose rows were removed: they may have been counted before
 
-_SPAN_COLUMNS: Final = ("id", "trace_id", "span_id", "parent_id", "source_id", *SpanRow._fields[3:-1])
+_SPAN_COLUMNS: Final = ("id", "trace_id", "span_id", "parent_id", "source_id", *SpanRow._fields[3:-1], "waits_for")
 _LOOKUP_COLUMNS: Final = ("id", "trace_id", "span_id", "source_id", *LookupRow._fields[2:])
 
 
@@ -81,7 +81,10 @@ def _write(store: Store, batches: Sequence[SourceBatch], *, now_ms: int) -> list
         if from_ns:
             batches = [_not_expired(batch, from_ns) for batch in batches]
         landed = [_Landed(sources.find_or_make(connection, batch.source, now_ms=now_ms)) for batch in batches]
-        _insert_spans(connection, batches, landed)
+        settled = calls.settle(
+            connection, [(one.source_id, batch.source.scope, batch.spans) for batch, one in zip(batches, landed, strict=True)]
+        )
+        _insert_spans(connection, batches, landed, settled)
         _insert_lookups(connection, batches, landed)
         for batch, new in zip(batches, landed, strict=True):
             totals.add(new.source_id, new.lookups)
@@ -90,15 +93,19 @@ def _write(store: Store, batches: Sequence[SourceBatch], *, now_ms: int) -> list
             results.append(result)
         totals.write(connection)
         _summarise(connection, landed)
+        _take_back(connection, settled)
     return results
 
 
-def _insert_spans(connection: Connection, batches: Sequence[SourceBatch], landed: Sequence[_Landed]) -> None:
+def _insert_spans(connection: Connection, batches: Sequence[SourceBatch], landed: Sequence[_Landed], settled: calls.Settled) -> None:
     owners = [(new, row) for batch, new in zip(batches, landed, strict=True) for row in batch.spans]
     if not owners:
         return
+    if settled.repeats:
+        owners = [(new, row._replace(is_call=False, call_role=REPEAT) if row[:2] in settled.repeats else row) for new, row in owners]
+    waits = settled.waits.get
     first = _next_id(connection, "spans")
-    values = [(number, *row[:3], new.source_id, *row[3:-1]) for number, (new, row) in enumerate(owners, first)]
+    values = [(number, *row[:3], new.source_id, *row[3:-1], waits(row[:2])) for number, (new, row) in enumerate(owners, first)]
     payloads = []
     for number in _insert_new(connection, "spans", _SPAN, values):
         new, row = owners[number - first]
@@ -108,12 +115,27 @@ def _insert_spans(connection: Connection, batches: Sequence[SourceBatch], landed
         connection.exec_driver_sql(_PAYLOAD, payloads)
 
 
+def _take_back(connection: Connection, settled: calls.Settled) -> None:
+    """Uncount what was counted before, and is now known to repeat another call."""
+    for source_id, number in settled.uncounted.items():
+        sources.count(connection, source_id, calls=-number)
+    if not settled.taken_back:
+        return
+    totals = rollups.Totals()
+    for source_id, row in settled.taken_back:
+        totals.add(source_id, [row])
+        sources.count(connection, source_id, lookups=-1)
+        sources.add_call_facts(connection, source_id, {f"kind:{row.cache_kind}": -1})
+        connection.exec_driver_sql("UPDATE trace_summaries SET lookups = lookups - 1 WHERE trace_id = ?", (row.trace_id,))
+    totals.take_back(connection)
+
+
 def _insert_lookups(connection: Connection, batches: Sequence[SourceBatch], landed: Sequence[_Landed]) -> None:
     owners = []
     for batch, new in zip(batches, landed, strict=True):
         if batch.lookups:
-            fresh = {row[:2] for row in new.spans}
-            owners += [(new, row) for row in batch.lookups if row[:2] in fresh]
+            fresh = {row[:2]: row.call_role for row in new.spans}
+            owners += [(new, row) for row in batch.lookups if _stands(row, fresh.get(row[:2]))]
     if not owners:
         return
     # A lookup may outlive its span; a resend of that span is new, its lookup is not. So what landed is asked for here too.
@@ -122,6 +144,11 @@ def _insert_lookups(connection: Connection, batches: Sequence[SourceBatch], land
     for number in _insert_new(connection, "lookups", _LOOKUP, values):
         new, row = owners[number - first]
         new.lookups.append(row)
+
+
+def _stands(row: LookupRow, role: str | None) -> bool:
+    """role: of its span, None when the span is not new."""
+    return role is not None and (role != REPEAT or row.cache_kind not in calls.CALL_KINDS)
 
 
 def _next_id(connection: Connection, table: str) -> int:
@@ -145,6 +172,8 @@ def _count(connection: Connection, batch: SourceBatch, new: _Landed, result: Wri
         accepted=result.accepted,
         duplicates=result.duplicates,
         lookups=result.lookups,
+        described=sum(row.call_role != "" for row in new.spans),
+        calls=sum(row.is_call for row in new.spans),
         dropped=batch.dropped,
         last_span_ms=None if newest_ms is None else newest_ms // 1_000_000,
     )
@@ -154,6 +183,9 @@ def _count(connection: Connection, batch: SourceBatch, new: _Landed, result: Wri
         # The counts are the whole batch's: for one that is new in part they may be too high, but not above its new lookups.
         missing = {name: min(number, result.lookups) for name, number in batch.missing.items() if number > 0}
         sources.add_missing(connection, new.source_id, missing)
+    told = calls.facts(new.spans, new.lookups)
+    if told:
+        sources.add_call_facts(connection, new.source_id, told)
     if batch.error:
         sources.note_error(connection, new.source_id, batch.error, now_ms=now_ms)
 
@@ -224,7 +256,7 @@ def _storable(row: SpanRow | LookupRow) -> bool:
 def _required(row: SpanRow | LookupRow) -> tuple[object, ...]:
     if isinstance(row, LookupRow):
         return (*row[:17], row.generation, row.partition, row.key, row.fingerprint, row.prompt_hash, row.prompt_simhash)
-    return (*row[:2], *row[3:13], row.token_rule, row.is_call, row.payload)
+    return (*row[:2], *row[3:13], row.token_rule, row.is_call, row.call_role, row.payload)
 
 
 def _value_is_storable(value: object) -> bool:

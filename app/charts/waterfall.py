@@ -7,13 +7,14 @@ import html
 from app.charts import theme
 from app.charts.theme import Chart
 from app.views import words
-from app.views.traces import Bar, Trace
+from app.views.trace_tree import Bar
+from app.views.traces import Trace
 
 _SPAN, _CALL, _STEP = "#5b6b7f", "#5b6b7f", "#a9b4c2"
 
 
 def _colour(bar: Bar) -> str:
-    if bar.kind == "step":
+    if bar.kind in {"step", "missing"}:
         return _STEP
     if bar.error:
         return theme.OUTCOME_COLOURS["error"]
@@ -22,24 +23,25 @@ def _colour(bar: Bar) -> str:
 
 def figure(trace: Trace) -> Chart:
     """Horizontal bars in the order of the call tree. A negative duration is drawn to the left of its start, and named."""
-    made = theme.figure(height=64 + 26 * max(1, len(trace.bars)), legend=False)
-    rows = list(range(len(trace.bars)))
+    bars = trace.drawn
+    made = theme.figure(height=64 + 26 * max(1, len(bars)), legend=False)
+    rows = list(range(len(bars)))
     shortest = trace.duration_ms / 400  # a step of microseconds stays visible beside seconds
-    widths = [bar.duration_ms if abs(bar.duration_ms) >= shortest else shortest for bar in trace.bars]
+    widths = [bar.duration_ms if abs(bar.duration_ms) >= shortest else shortest for bar in bars]
     made.add_bar(
         y=rows,
         x=widths,
-        base=[bar.start_ms for bar in trace.bars],
+        base=[bar.shown_ms for bar in bars],
         orientation="h",
         marker={
-            "color": [_colour(bar) for bar in trace.bars],
+            "color": [_colour(bar) for bar in bars],
             "line": {"width": 0},
             "pattern": {
-                "shape": ["x" if bar.error else "/" if bar.duration_ms < 0 else "" for bar in trace.bars],
+                "shape": ["x" if bar.error else "/" if bar.duration_ms < 0 else "." if bar.kind == "missing" else "" for bar in bars],
                 "fillmode": "overlay",
             },
         },
-        text=[_text(bar) for bar in trace.bars],
+        text=[_text(bar) for bar in bars],
         textposition="outside",
         cliponaxis=False,
         customdata=[
@@ -47,29 +49,31 @@ def figure(trace: Trace) -> Chart:
                 theme.label(bar.label),
                 theme.label(bar.service),
                 words.duration_ms(bar.duration_ms),
-                words.duration_ms(bar.start_ms),
+                words.duration_ms(bar.shown_ms),
                 _odd(bar),
             ]
-            for bar in trace.bars
+            for bar in bars
         ],
         hovertemplate="%{customdata[0]} (%{customdata[1]}): %{customdata[2]}, from %{customdata[3]}%{customdata[4]}<extra></extra>",
     )
-    low = min([0.0, *(bar.start_ms + min(0.0, bar.duration_ms) for bar in trace.bars)])
+    high = max([trace.duration_ms, *(bar.shown_ms + bar.duration_ms for bar in bars)])
+    low = min([0.0, *(bar.shown_ms + min(0.0, bar.duration_ms) for bar in bars)])
     made.update_xaxes(
-        range=[low, low + (trace.duration_ms - low) * 1.18 or 1],
+        range=[low, low + (high - low) * 1.18 or 1],
         ticksuffix=" ms",
         showgrid=True,
         gridcolor="rgba(138,145,155,0.25)",
     )
     made.update_yaxes(
         tickvals=rows,
-        ticktext=["\u2003" * min(bar.depth, 6) + theme.label(bar.label, 28) for bar in trace.bars],
+        ticktext=["\u2003" * min(bar.depth, 6) + theme.label(bar.label, 28) for bar in bars],
         autorange="reversed",
         showgrid=False,
     )
     made.update_layout(bargap=0.35)
-    title = f"Spans of this trace on its own clock, {words.duration_ms(trace.duration_ms)} in all"
-    return Chart(title, made, f"{title}: {len(trace.bars)} bars")
+    clock = "with its clocks corrected" if trace.corrected else "on its own clock"
+    title = f"Spans of this trace {clock}, {words.duration_ms(trace.duration_ms)} in all"
+    return Chart(title, made, f"{title}: {len(bars)} bars")
 
 
 def _text(bar: Bar) -> str:

@@ -55,6 +55,11 @@ def decision(shown: Decision) -> None:
         )
 
 
+def corrects() -> bool:
+    """Return whether clocks are to be corrected, as the URL or the switch says."""
+    return bool(st.session_state.get("clocks", st.query_params.get("clocks") == "true"))
+
+
 def draw(shown: Trace) -> None:
     """Draw the whole trace."""
     states.report(shown.failures, traces.SOURCES)
@@ -65,5 +70,7 @@ def draw(shown: Trace) -> None:
         decision(one)
     if not shown.decisions:
         st.markdown("No lookup was recorded in this trace.")
+    if shown.skewed or shown.corrected:
+        st.toggle("Correct the clocks", key="clocks", bind="query-params", help="Moves spans that another clock timed into their parents.")
     if shown.bars:
         panels.chart(waterfall.figure(shown), rows=traces.bar_rows(shown), key="waterfall")

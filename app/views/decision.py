@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.views import words
+from app.views.understood import RULES
 
 _REASONS = {
     "no_store": "the client asked not to store the answer",
@@ -37,6 +38,7 @@ _REASONS = {
     "upstream_garbage": "the upstream's answer could not be understood",
     "no_upstream": "no upstream is configured",
     "upstream_timeout": "the upstream did not answer in time",
+    "error_served": "the cache answered with an error",
     "client_left": "the client closed the connection",
 }
 
@@ -105,7 +107,22 @@ def _rules(verdicts: str) -> tuple[Rule, ...]:
     )
 
 
+def _of_another_cache(row: Mapping[str, Any]) -> str:
+    """Return the headline of a lookup that no response cache of ours decided; '' for one that did."""
+    whose = {"provider_prompt": "the provider's own prompt cache", "kv_prefix": "the model server's own KV cache"}.get(row["cache_kind"])
+    took = words.duration_ms(row["duration_ms"])
+    if whose is not None and row["cached_input_tokens"] is not None:
+        of = "" if row["input_tokens"] is None else f" of {words.count(row['input_tokens'])}"
+        return f"{words.count(row['cached_input_tokens'])}{of} input tokens came from {whose}. The call took {took}."
+    if row["cache_kind"] == "response_hits":
+        return f"Answered from a response cache of {words.name(row['dialect'])} in {took}. It never tells of a miss, so it has no hit rate."
+    return ""
+
+
 def _headline(row: Mapping[str, Any]) -> str:
+    other = _of_another_cache(row)
+    if other:
+        return other
     outcome, took = row["outcome"], words.duration_ms(row["duration_ms"])
     age = "" if row["entry_age_s"] is None else f", stored {words.age(row['entry_age_s'] * 1000)} before"
     tier = f" from the {words.name(row['tier'])} tier" if row["tier"] else ""
@@ -199,7 +216,9 @@ def _facts(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> tuple[tuple
         ("candidate", row["candidate_id"]),
         (
             "similarity (distance)",
-            None if row["similarity"] is None else f"{row['similarity']:.4f} ({1 - row['similarity']:.4f})",
+            None
+            if row["similarity"] is None
+            else f"{row['similarity']:.4f} ({1 - row['similarity']:.4f}{', as sent' if row['score_rule'] == 'cosine_distance' else ''})",
         ),
         ("threshold then", None if row["threshold"] is None else f"{row['threshold']:.4f}"),
         ("policy version", row["policy_version"]),
@@ -210,6 +229,10 @@ def _facts(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> tuple[tuple
         ("embedder", attributes.get("cachescope.embedder")),
         ("semantic lookup skipped", attributes.get("cachescope.semantic.skipped")),
         ("tokens in / out", None if row["input_tokens"] is None else f"{row['input_tokens']:,} / {row['output_tokens'] or 0:,}"),
+        ("input tokens as sent", None if row["raw_input_tokens"] is None else f"{row['raw_input_tokens']:,}"),
+        ("rule for cached tokens", RULES.get(row["token_rule"], row["token_rule"])),
+        ("from the provider's cache", None if row["cached_input_tokens"] is None else f"{row['cached_input_tokens']:,}"),
+        ("written to the provider's cache", None if row["cache_write_tokens"] is None else f"{row['cache_write_tokens']:,}"),
         ("time in the cache", words.duration_ms(row["lookup_ms"]) if row["lookup_ms"] is not None else None),
         ("time upstream", words.duration_ms(row["upstream_ms"]) if row["upstream_ms"] is not None else None),
         ("time saved", words.duration_ms(row["saved_ms"]) if row["saved_ms"] is not None else None),

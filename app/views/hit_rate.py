@@ -23,6 +23,7 @@ from storage.store import Store
 TELEMETRY, ACTS = SOURCES = ("Telemetry database", "Record of acts")
 OTHER_KINDS = {
     "provider_prompt": "The provider's own prompt cache: input tokens billed at the cached price. Not ours to purge or tune here.",
+    "response_hits": "Response caches whose senders tell of hits and never of misses: there is no rate to show.",
     "kv_prefix": "An inference server's key-value prefix cache: prompt tokens whose attention state was reused.",
 }
 _MOST_ROWS = 500
@@ -289,7 +290,9 @@ def other_rows(loaded: Loaded) -> list[Mapping[str, object]]:
         {
             "kind": other.cache_kind.replace("_", " "),
             "lookups": other.counts.total,
-            "with a cached part": words.percent(wilson(other.counts.hits, other.counts.eligible)),
+            "with a cached part": words.NO_DATA
+            if other.cache_kind == "response_hits"
+            else words.percent(wilson(other.counts.hits, other.counts.eligible)),
             "input tokens from it": _tokens(other.tokens),
             "what it is": other.what,
         }

@@ -10,7 +10,8 @@ from itertools import pairwise
 from app.views import words
 from app.views.overview import SILENT_AFTER_MS
 from app.views.parts import Failure, attempt
-from storage.reads import sources, window
+from app.views.understood import NOTHING_TOLD, Told
+from storage.reads import calls, sources, window
 from storage.reads.sources import Point, SourceStatus
 from storage.reads.window import Extent, Window
 from storage.store import Store
@@ -70,6 +71,7 @@ class Sources:
     reconciliation: Reconciliation | None
     extent: Extent
     failures: tuple[Failure, ...]
+    told: Told = NOTHING_TOLD
 
 
 def load(telemetry: Callable[[], Store], *, window: Window, now_ms: int) -> Sources:
@@ -80,12 +82,12 @@ def load(telemetry: Callable[[], Store], *, window: Window, now_ms: int) -> Sour
         missing = bool(read.failure and read.failure.missing)
         told = "No telemetry has been stored yet" if missing else "The telemetry database does not answer"
         return Sources(window, now_ms, told, not missing, (), None, Extent(None, None), failures)
-    found, balance, extent = read.value
+    found, balance, extent, told_of = read.value
     sentence, bad = _sentence(found, balance, now_ms)
-    return Sources(window, now_ms, sentence, bad, tuple(found), balance, extent, ())
+    return Sources(window, now_ms, sentence, bad, tuple(found), balance, extent, (), told_of)
 
 
-def _read(store: Store, shown: Window) -> tuple[list[SourceStatus], Reconciliation | None, Extent]:
+def _read(store: Store, shown: Window) -> tuple[list[SourceStatus], Reconciliation | None, Extent, Told]:
     with store.read() as conn:
         found = sources.sources(conn)
         points = sources.counter_points(conn, shown, (LOOKUPS, SPANS))
@@ -95,7 +97,8 @@ def _read(store: Store, shown: Window) -> tuple[list[SourceStatus], Reconciliati
             # The baseline may lie before the window; what is stored is counted over exactly the scrapes' time.
             stored = sources.stored_lookups(conn, min(at), max(at), GATEWAY_SERVICE)
             balance = _reconcile(points[LOOKUPS], points[SPANS], stored)
-        return found, balance, window.extent(conn)
+        told = Told(tuple(calls.uses(conn, shown)), tuple(calls.scores(conn, shown)), calls.errors_served(conn, shown))
+        return found, balance, window.extent(conn), told
 
 
 def increase(points: Sequence[Point], *, known_from_ms: int) -> tuple[float, int]:
@@ -179,6 +182,7 @@ def source_rows(view: Sources) -> list[dict[str, object]]:
             "lag": "" if source.lag_ms is None else words.duration_ms(source.lag_ms),
             "accepted": source.accepted,
             "lookups": source.lookups,
+            "calls": source.calls,
             "duplicates": source.duplicates,
             "rejected": source.rejected,
             "answered, not stored": source.dropped,
@@ -197,15 +201,6 @@ def reject_rows(view: Sources) -> list[dict[str, object]]:
         {"service": words.name(source.service, 60), "reason": words.one_line(reason.replace("_", " ")), "spans": spans}
         for source in view.sources
         for reason, spans in source.rejects.items()
-    ]
-
-
-def missing_rows(view: Sources) -> list[dict[str, object]]:
-    """Return the fields that lookups lacked, as counts of the sender's lookups."""
-    return [
-        {"service": words.name(source.service, 60), "field": words.one_line(name), "lookups without it": without, "of": source.lookups}
-        for source in view.sources
-        for name, without in sorted(source.missing.items(), key=lambda item: -item[1])
     ]
 
 

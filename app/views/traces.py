@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from app.adapters.base import EngineAdapter
-from app.views import words
+from app.views import trace_tree, words
 from app.views.decision import Decision, PolicyNow, explain
 from app.views.parts import Failure, attempt
+from app.views.trace_tree import Bar
+from app.views.understood import KINDS
 from storage.reads import traces, window
 from storage.reads.traces import Found, Search, StoredSpan
 from storage.reads.window import Extent, Scope, Window
 from storage.store import Store
 
 TELEMETRY, GATEWAY = SOURCES = ("Telemetry database", "Gateway")
-_SKEW_NS = 1_000_000  # a child that begins this much before its parent was timed by another clock
+_MOST_DECISIONS = 20
+_DEEPEST = 12  # indents of the table: beyond, the column says how deep
+CALL_ROLES = {"call": "a model call", "cached": "answered from a cache", "repeat": "tells of a call that another span stands for"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +76,13 @@ def reasons(telemetry: Callable[[], Store], *, window: Window, scope: Scope) -> 
 
 
 def rows(listing: Listing) -> list[dict[str, object]]:
-    """Return the list's table, in the listing's order."""
+    """Return the list's table, in the listing's order. Caches of several kinds are told apart by a column of their own."""
+    mixed = any(row.cache_kind != "response" for row in listing.rows)
     return [
         {
             "time (UTC)": words.instant(row.at_ms),
             "outcome": words.OUTCOME_NAMES.get(row.outcome, words.one_line(row.outcome)),
+            **({"cache": KINDS.get(row.cache_kind, words.one_line(row.cache_kind))} if mixed else {}),
             "duration ms": round(row.duration_ms, 2),
             "namespace": words.name(row.namespace),
             "tenant": words.name(row.tenant),
@@ -92,25 +97,12 @@ def rows(listing: Listing) -> list[dict[str, object]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """A line of the waterfall. start_ms counts from the trace's start; duration_ms is as sent, negative where clocks disagree.
+class Trace:
+    """bars: every line, in the order of the call tree. drawn: those of the waterfall; the table has them all.
 
-    kind: span | lookup | step. flags: what is odd about it, in words.
+    skewed: spans whose clock disagrees with their parent's. corrected: bars stand where they would with the clocks corrected.
     """
 
-    label: str
-    service: str
-    kind: str
-    depth: int
-    start_ms: float
-    duration_ms: float
-    outcome: str
-    error: str
-    flags: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
     trace_id: str
     start_ms: float
     duration_ms: float
@@ -118,10 +110,16 @@ class Trace:
     decisions: tuple[Decision, ...]
     notes: tuple[str, ...]
     failures: tuple[Failure, ...]
+    drawn: tuple[Bar, ...] = ()
+    skewed: int = 0
+    corrected: bool = False
 
 
-def load(telemetry: Callable[[], Store], engine: Callable[[], EngineAdapter], *, trace_id: str) -> Trace | None:
-    """Return a trace with its decisions explained, None when there is none of this id. A failed source is named in it."""
+def load(telemetry: Callable[[], Store], engine: Callable[[], EngineAdapter], *, trace_id: str, correct: bool = False) -> Trace | None:
+    """Return a trace with its decisions explained, None when there is none of this id. A failed source is named in it.
+
+    correct: shift spans whose clock disagrees with their parent's. What was sent stays beside it, in each bar.
+    """
     try:
         wanted = bytes.fromhex(trace_id)
     except ValueError:
@@ -129,26 +127,28 @@ def load(telemetry: Callable[[], Store], engine: Callable[[], EngineAdapter], *,
     read = attempt(TELEMETRY, lambda: _read(telemetry(), wanted), hides="this trace")
     if read.failure:
         return Trace(trace_id, 0, 0, (), (), (), (read.failure,))
-    spans, found = read.value or ([], [])
+    spans, found, size = read.value or ([], [], 0)
     if not spans and not found:
         return None
     policies = attempt(GATEWAY, lambda: _policies(engine()), hides="the threshold and switch in force now")
     by_span = {span.span_id: span for span in spans}
     decisions = []
-    for row in found:
+    for row in found[:_MOST_DECISIONS]:
         span = by_span.get(row["span_id"])
         now = (policies.value or {}).get(row["namespace"])
         decisions.append(explain(row, span.attributes if span else {}, now))
-    start = min((span.start_ns for span in spans), default=found[0]["at_ms"] * 1_000_000 if found else 0)
-    end = max((max(span.start_ns, span.end_ns) for span in spans), default=start)
-    bars = tuple(_bars(spans, {row["span_id"]: row for row in found}, start))
+    laid = trace_tree.lay_out(spans, {row["span_id"]: row for row in found}, correct=correct)
+    start_ms = laid.start_ns / 1e6 if spans else float(found[0]["at_ms"])
+    notes = _notes(laid, size, more=len(found) - len(decisions))
     failures = (policies.failure,) if policies.failure else ()
-    return Trace(trace_id.lower(), start / 1e6, (end - start) / 1e6, bars, tuple(decisions), _notes(spans, bars), failures)
+    return Trace(
+        trace_id.lower(), start_ms, laid.duration_ms, laid.bars, tuple(decisions), notes, failures, laid.drawn, laid.skewed, correct
+    )  # fmt: skip
 
 
-def _read(store: Store, trace_id: bytes) -> tuple[list[StoredSpan], list[dict[str, Any]]]:
+def _read(store: Store, trace_id: bytes) -> tuple[list[StoredSpan], list[dict[str, Any]], int]:
     with store.read() as conn:
-        return traces.trace_spans(conn, trace_id), traces.trace_lookups(conn, trace_id)
+        return traces.trace_spans(conn, trace_id), traces.trace_lookups(conn, trace_id), traces.trace_size(conn, trace_id)
 
 
 def _policies(engine: EngineAdapter) -> dict[str, PolicyNow]:
@@ -161,93 +161,50 @@ def _policies(engine: EngineAdapter) -> dict[str, PolicyNow]:
     return found
 
 
-def _bars(spans: Sequence[StoredSpan], found: Mapping[bytes, Mapping[str, Any]], start_ns: int) -> list[Bar]:
-    """Return the lines in depth-first order: a span, the lookup's steps inside it, then its children."""
-    ids = {span.span_id for span in spans}
-    children: dict[bytes | None, list[StoredSpan]] = {}
-    for span in spans:
-        parent = span.parent_id if span.parent_id in ids and span.parent_id != span.span_id else None
-        children.setdefault(parent, []).append(span)
-    bars: list[Bar] = []
-    done: set[bytes] = set()
-
-    def walk(parent: StoredSpan | None, depth: int) -> None:
-        for span in children.get(parent.span_id if parent else None, []):
-            if span.span_id in done:
-                continue
-            done.add(span.span_id)
-            row = found.get(span.span_id)
-            bars.append(_bar(span, row, parent, depth, start_ns))
-            if row is not None:
-                bars.extend(_steps(span, depth + 1, start_ns))
-            walk(span, depth + 1)
-
-    walk(None, 0)
-    # Spans that name each other as parent are reached from no root: shown, and flagged as orphans.
-    for span in spans:
-        if span.span_id not in done:
-            done.add(span.span_id)
-            bars.append(_bar(span, found.get(span.span_id), None, 0, start_ns))
-    return bars
-
-
-def _bar(span: StoredSpan, row: Mapping[str, Any] | None, parent: StoredSpan | None, depth: int, start_ns: int) -> Bar:
-    flags = []
-    if span.end_ns < span.start_ns:
-        flags.append("ends before it starts: its clock was set back")
-    if span.parent_id and parent is None:
-        flags.append("orphan: its parent was not received")
-    if parent and span.start_ns < parent.start_ns - _SKEW_NS:
-        flags.append(f"starts {words.duration_ms((parent.start_ns - span.start_ns) / 1e6)} before its parent: the clocks disagree")
-    error = (words.one_line(span.status_message) or "failed") if span.status == 2 else ""
-    return Bar(
-        label=words.one_line(span.name) or "(unnamed)",
-        service=words.name(span.service),
-        kind="span" if row is None else "lookup",
-        depth=depth,
-        start_ms=(span.start_ns - start_ns) / 1e6,
-        duration_ms=(span.end_ns - span.start_ns) / 1e6,
-        outcome=str(row["outcome"]) if row else "",
-        error=error,
-        flags=tuple(flags),
-    )
-
-
-def _steps(span: StoredSpan, depth: int, start_ns: int) -> list[Bar]:
-    """Return the lookup's timed steps; those that cannot be read are left out."""
-    try:
-        read = json.loads(span.attributes.get("cachescope.steps") or "[]")
-        steps = [(str(name), float(offset), float(took)) for name, offset, took in read]
-    except (TypeError, ValueError):
-        return []
-    base = (span.start_ns - start_ns) / 1e6
-    return [
-        Bar(words.one_line(name), words.name(span.service), "step", depth, base + offset / 1e3, took / 1e3, "", "", ())
-        for name, offset, took in steps
-    ]
-
-
-def _notes(spans: Sequence[StoredSpan], bars: Sequence[Bar]) -> tuple[str, ...]:
+def _notes(laid: trace_tree.Laid, size: int, *, more: int) -> tuple[str, ...]:
     notes = []
-    orphans = sum(any(flag.startswith("orphan") for flag in bar.flags) for bar in bars)
-    skewed = sum(any("clock" in flag for flag in bar.flags) for bar in bars)
-    if orphans:
-        notes.append(f"{orphans} of {len(spans)} spans are orphans: their parents were not received, or not sent here.")
-    if skewed:
-        notes.append(f"{skewed} of {len(spans)} spans have times that contradict each other: clocks disagree. They are shown as sent.")
+    of = words.count(laid.spans)
+    if laid.orphans:
+        notes.append(
+            f"{words.count(laid.orphans)} of {of} spans are orphans: {words.many(laid.missing, 'parent was', 'parents were')} not "
+            "received, or not sent here. Each has a line of its own, and stands where it most likely belongs."
+        )
+    if laid.skewed or laid.backwards:
+        told = (
+            "They stand where they would with corrected clocks; the table has the times as sent."
+            if laid.corrected
+            else "They are shown as sent."
+        )
+        notes.append(
+            f"{words.count(laid.skewed + laid.backwards)} of {of} spans have times that contradict each other: clocks disagree. {told}"
+        )
+    if size > laid.spans:
+        notes.append(f"The trace has {words.count(size)} spans; the earliest {of} are shown.")
+    if len(laid.drawn) < len(laid.bars):
+        notes.append(
+            f"{words.count(len(laid.drawn))} of {words.count(len(laid.bars))} lines are drawn: lookups, calls, failures, what is odd, "
+            "and the longest. The table has them all."
+        )
+    if more > 0:
+        notes.append(f"The first {_MOST_DECISIONS} lookups are explained; {words.count(more)} more are in the table.")
     return tuple(notes)
 
 
 def bar_rows(trace: Trace) -> list[dict[str, object]]:
-    """Return the waterfall's table twin."""
+    """Return the waterfall's table twin: every line, with its times as sent."""
+    shifted = any(bar.shift_ms for bar in trace.bars)
     return [
         {
-            "what": "\u2003" * bar.depth + bar.label,
+            "what": "\u2003" * min(bar.depth, _DEEPEST) + bar.label,
+            "depth": bar.depth,
             "service": bar.service,
             "kind": bar.kind,
             "start ms": round(bar.start_ms, 3),
+            **({"shifted by ms": round(bar.shift_ms, 3)} if shifted else {}),
             "duration ms": round(bar.duration_ms, 3),
             "outcome": words.OUTCOME_NAMES.get(bar.outcome, bar.outcome),
+            "call": CALL_ROLES.get(bar.call_role, bar.call_role),
+            "tokens": bar.tokens,
             "error": bar.error,
             "notes": "; ".join(bar.flags),
         }

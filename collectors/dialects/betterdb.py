@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collectors.dialects.base import Attributes, Dialect, Reading, Timing, flag, number, text
+from collectors.dialects.base import RESPONSE, Attributes, Dialect, Reading, Timing, flag, number, text
 from storage.rows import LookupRow
+
+DISTANCE = "cosine_distance"  # how the sender's score was turned into a similarity: 1 - distance
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class BetterDB(Dialect):
             timing.trace_id,
             timing.span_id,
             self.name,
-            "response",
+            RESPONSE,
             timing.at_ms,
             timing.duration_ms,
             ("semantic_hit" if semantic else "exact_hit") if hit else "miss",
@@ -40,19 +42,12 @@ class BetterDB(Dialect):
             similarity=None if distance is None else 1.0 - distance,
             threshold=None if threshold is None else 1.0 - threshold,
             lookup_ms=timing.duration_ms,
+            score_rule=DISTANCE if distance is not None else "",
         )
 
 
 BETTERDB = BetterDB(
     name="betterdb",
     scopes=("@betterdb/semantic-cache", "@betterdb/agent-cache"),
-    marks=(),
-    operation=(),
-    provider=(),
-    model=(),
-    input_tokens=(),
-    output_tokens=(),
-    cache_read=(),
-    cache_write=(),
     expected=("namespace", "similarity", "threshold", "model", "tenant"),
 )

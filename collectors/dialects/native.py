@@ -6,24 +6,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collectors.dialects.base import INCLUSIVE, Attributes, Dialect, Reading, Timing, count, flag, long_text, number, text
+from collectors.dialects.base import CACHED, RESPONSE, Attributes, Dialect, Reading, Timing, count, flag, long_text, number, text
+from collectors.dialects.tokens import INCLUSIVE, Rules
 from engine import semconv as sc
 from storage.rows import LookupRow
 
 # engine.types.Outcome's values: collectors import nothing of the engine but its vocabulary. A test holds the two together.
 OUTCOMES = frozenset({"exact_hit", "semantic_hit", "partial_hit", "stale_hit", "coalesced", "miss", "bypass", "error"})
+ANSWERED = frozenset({"exact_hit", "semantic_hit", "partial_hit", "stale_hit", "coalesced"})
 
 
 @dataclass(frozen=True, slots=True)
 class Native(Dialect):
     """A lookup of the response cache. An unknown outcome is no lookup: it could be in no rate.
 
-    A lookup stands for a model call only when it made one.
+    A lookup stands for a model call only when it made one. What a hit answered was no call, whoever says so around it.
     """
 
     def read(self, attributes: Attributes, *, scope: str) -> Reading:
         reading = Dialect.read(self, attributes, scope=scope)
-        return reading._replace(is_call=reading.is_call and sc.UPSTREAM_MS in attributes)
+        if not reading.role or sc.UPSTREAM_MS in attributes:
+            return reading
+        return reading._replace(role=CACHED if attributes.get(sc.OUTCOME) in ANSWERED else "")
 
     def lookup(self, attributes: Attributes, reading: Reading, timing: Timing) -> LookupRow | None:
         outcome = text(attributes.get(sc.OUTCOME))
@@ -40,7 +44,7 @@ class Native(Dialect):
             trace_id=timing.trace_id,
             span_id=timing.span_id,
             dialect=self.name,
-            cache_kind="response",
+            cache_kind=RESPONSE,
             at_ms=timing.at_ms,
             duration_ms=timing.duration_ms,
             outcome=outcome,
@@ -52,6 +56,8 @@ class Native(Dialect):
             output_tokens=usage.output_tokens,
             cached_input_tokens=usage.cached_input_tokens,
             cost_usd=reading.cost_usd,
+            token_rule=reading.usage.token_rule,
+            raw_input_tokens=reading.usage.given,
         )
 
 
@@ -104,8 +110,7 @@ NATIVE = Native(
     input_tokens=(sc.GENAI_INPUT_TOKENS,),
     output_tokens=(sc.GENAI_OUTPUT_TOKENS,),
     cache_read=(sc.GENAI_CACHE_READ_TOKENS,),
-    cache_write=(),
     cost_usd=(sc.COST_USD,),
-    rule=INCLUSIVE,
+    rules=Rules((("", "", INCLUSIVE),)),
     expected=("namespace", "tenant", "model", "generation", "policy_version", "lookup_ms"),
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collectors.dialects.base import ADDITIVE, INCLUSIVE, Dialect
+from collectors.dialects import genai
+from collectors.dialects.base import Dialect
+from collectors.dialects.tokens import ADDITIVE, INCLUSIVE, Rules
 
 _PACKAGES = (
     "openai.v",
@@ -32,17 +34,15 @@ OPENLLMETRY = Dialect(
     name="openllmetry",
     scopes=tuple(f"opentelemetry.instrumentation.{package}" for package in _PACKAGES),
     marks=("traceloop.",),
-    operation=("gen_ai.operation.name", "llm.request.type"),
-    provider=("gen_ai.provider.name", "gen_ai.system"),
-    model=("gen_ai.request.model", "gen_ai.response.model"),
-    input_tokens=("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.usage.prompt_tokens"),
-    output_tokens=("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.usage.completion_tokens"),
-    cache_read=("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens"),
-    cache_write=("gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens"),
-    response_id=("gen_ai.response.id",),
-    operations={"completion": "text_completion", "embedding": "embeddings"},
-    rules=(
-        ("opentelemetry.instrumentation.bedrock", "", ADDITIVE),
-        ("", "", INCLUSIVE),
-    ),
+    operation=(*genai.OPERATION, "llm.request.type"),
+    provider=genai.PROVIDER,
+    model=genai.MODEL,
+    input_tokens=(*genai.INPUT, "llm.usage.prompt_tokens"),
+    output_tokens=(*genai.OUTPUT, "llm.usage.completion_tokens"),
+    total_tokens=(*genai.TOTAL, "llm.usage.total_tokens"),
+    cache_read=genai.CACHE_READ,
+    cache_write=genai.CACHE_WRITE,
+    response_id=genai.RESPONSE_ID,
+    operations=genai.OPERATIONS,
+    rules=Rules((("opentelemetry.instrumentation.bedrock", "", ADDITIVE), ("", "", INCLUSIVE))),
 )

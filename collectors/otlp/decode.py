@@ -10,15 +10,16 @@ from typing import NamedTuple
 import orjson
 
 from collectors import dialects
-from collectors.dialects.base import Dialect, Reading, Timing, text
+from collectors.dialects.base import NOTHING, Dialect, Reading, Timing, error_served, text
 from collectors.dialects.prompts import without_prompts
 from collectors.otlp.bounds import Bounds
-from collectors.otlp.calls import Call, repeated
+from collectors.otlp.calls import repeated
 from collectors.otlp.wire import INT64_MAX, Attributes, WireScope, WireSpan, from_json, from_protobuf
 from collectors.settings import CollectorSettings
 from engine import semconv
+from storage.calls import CALL_KINDS, Description, family, key_of_answer, key_of_failure, rank
 from storage.payloads import pack
-from storage.rows import LookupRow, MetricBatch, SourceBatch, SourceKey, SpanRow
+from storage.rows import CALL, REPEAT, LookupRow, MetricBatch, SourceBatch, SourceKey, SpanRow
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
@@ -69,16 +70,18 @@ class _Draft(NamedTuple):
     reading: Reading
     attributes: Attributes
     payload: bytes
+    key: int | None
 
 
 def decode_traces(body: bytes, content_type: str, settings: CollectorSettings) -> Decoded:
     """Return the rows of a request, the same from protobuf and from JSON. Raises Undecodable."""
     bounds = Bounds(settings.max_attribute_chars, settings.max_attributes)
     scopes = (from_json if content_type == JSON else from_protobuf)(body, bounds)
-    return _rows(scopes, settings)
+    return decode_scopes(scopes, settings)
 
 
-def _rows(scopes: Iterable[WireScope], settings: CollectorSettings) -> Decoded:
+def decode_scopes(scopes: Iterable[WireScope], settings: CollectorSettings) -> Decoded:
+    """Return the rows of a request's scopes."""
     senders: dict[SourceKey, _Sender] = defaultdict(_Sender)
     drafts: list[_Draft] = []
     for scope in scopes:
@@ -100,9 +103,12 @@ def _rows(scopes: Iterable[WireScope], settings: CollectorSettings) -> Decoded:
                 senders[source].rejects[reason] += 1
             else:
                 drafts.append(draft)
-    twins = repeated(_calls(drafts), {(draft.span.trace_id, draft.span.span_id): draft.span.parent_id for draft in drafts})
-    for index, draft in enumerate(drafts):
-        _store(draft, senders[draft.source], is_call=draft.reading.is_call and index not in twins)
+    described = [_description(place, draft) for place, draft in enumerate(drafts) if draft.reading.role]
+    repeats = repeated(
+        described, {(draft.span.trace_id, draft.span.span_id): draft.span.parent_id for draft in drafts} if described else {}
+    )
+    for place, draft in enumerate(drafts):
+        _store(draft, senders[draft.source], role=REPEAT if place in repeats else draft.reading.role)
     rejects: Counter[str] = Counter()
     for sender in senders.values():
         rejects.update(sender.rejects)
@@ -155,36 +161,27 @@ def _draft(
         "scope": {"name": scope.scope, "version": scope.version},
         "trace_state": span.trace_state,
     }
-    reading = dialect.read(attributes, scope=scope.scope) if dialect else Reading()
-    return _Draft(source, span, dialect, reading, attributes, orjson.dumps(payload, option=orjson.OPT_NON_STR_KEYS))
+    # The dialect sees the prompts, for a few tell in them what came from a cache; none of their text is in what it returns.
+    reading = dialect.read(span.attributes, scope=scope.scope) if dialect else NOTHING
+    key = _key(span, reading, source.service) if reading.role else None
+    return _Draft(source, span, dialect, reading, attributes, orjson.dumps(payload, option=orjson.OPT_NON_STR_KEYS), key)
 
 
-def _calls(drafts: list[_Draft]) -> list[Call]:
-    return [
-        Call(
-            index,
-            draft.span.trace_id,
-            draft.span.span_id,
-            draft.span.start_ns,
-            draft.span.end_ns,
-            draft.source.service,
-            draft.source.scope,
-            draft.reading.operation,
-            draft.reading.model,
-            draft.reading.response_id,
-            draft.reading.usage.input_tokens is not None,
-            draft.span.status == _STATUS_ERROR,
-        )
-        for index, draft in enumerate(drafts)
-        if draft.reading.is_call
-    ]
+def _key(span: WireSpan, reading: Reading, service: str) -> int | None:
+    if reading.response_id:
+        return key_of_answer(reading.response_id)
+    return key_of_failure(service, reading.operation, reading.model, span.start_ns) if span.status == _STATUS_ERROR else None
 
 
-def _store(draft: _Draft, sender: _Sender, *, is_call: bool) -> None:
+def _description(place: int, draft: _Draft) -> Description:
     span, reading = draft.span, draft.reading
-    if reading.is_call != is_call:
-        reading = reading._replace(is_call=is_call)
-    usage = reading.usage
+    known = rank(reading.role, reading.usage.input_tokens, reading.usage.cached_input_tokens)
+    ids = (place, span.trace_id, span.span_id, span.start_ns, span.end_ns)
+    return Description(*ids, draft.source.scope, family(reading.operation), known, draft.key)
+
+
+def _store(draft: _Draft, sender: _Sender, *, role: str) -> None:
+    span, reading, usage = draft.span, draft.reading, draft.reading.usage
     sender.spans.append(
         SpanRow(
             span.trace_id,
@@ -205,7 +202,11 @@ def _store(draft: _Draft, sender: _Sender, *, is_call: bool) -> None:
             usage.cached_input_tokens,
             usage.token_rule,
             reading.cost_usd,
-            is_call,
+            role == CALL,
+            role,
+            draft.key,
+            usage.given,
+            usage.written,
             pack(draft.payload),
         )
     )
@@ -213,6 +214,7 @@ def _store(draft: _Draft, sender: _Sender, *, is_call: bool) -> None:
         return
     timing = Timing(span.trace_id, span.span_id, span.start_ns, span.end_ns, span.status == _STATUS_ERROR)
     row = draft.dialect.lookup(draft.attributes, reading, timing)
-    if row is not None:
+    if row is not None and (role != REPEAT or row.cache_kind not in CALL_KINDS):
+        row = error_served(row, draft.attributes, failed=timing.failed)
         sender.lookups.append(row)
         sender.missing.update(draft.dialect.missing(row))

@@ -210,7 +210,7 @@ def _store(
             "",
             None,
             False,
-            pack(orjson.dumps(payload, option=orjson.OPT_NON_STR_KEYS)),
+            payload=pack(orjson.dumps(payload, option=orjson.OPT_NON_STR_KEYS)),
         )
     )
 

@@ -21,7 +21,10 @@ _LONGEST_REQUEST_MS = 3_600_000  # a lookup counted in a window may have begun t
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """One sender or scrape target. rejects: reason -> spans refused. missing: field -> lookups that lacked it."""
+    """One sender or scrape target. rejects: reason -> spans refused. missing: field -> lookups that lacked it.
+
+    described: spans that tell of a model call; calls: those of them that stand for one. call_facts: see storage.calls.facts.
+    """
 
     id: int
     kind: str
@@ -36,11 +39,18 @@ class SourceStatus:
     accepted: int
     duplicates: int
     lookups: int
+    described: int
+    calls: int
     dropped: int
     last_error: str
     last_error_ms: int | None
     missing: Mapping[str, int] = field(default_factory=dict)
     rejects: Mapping[str, int] = field(default_factory=dict)
+    call_facts: Mapping[str, int] = field(default_factory=dict)
+
+    def facts(self, kind: str) -> dict[str, int]:
+        """Return the counts of one kind: `rule`, `lacks` or `kind` (of cache) -> name -> how often."""
+        return {name.partition(":")[2]: number for name, number in self.call_facts.items() if name.startswith(f"{kind}:") and number > 0}
 
     @property
     def lag_ms(self) -> int | None:
@@ -52,7 +62,7 @@ class SourceStatus:
         return sum(self.rejects.values())
 
 
-_COLUMNS = tuple(name for name in SourceStatus.__dataclass_fields__ if name not in {"missing", "rejects"})
+_COLUMNS = tuple(name for name in SourceStatus.__dataclass_fields__ if name not in {"missing", "rejects", "call_facts"})
 
 
 def sources(conn: Connection) -> list[SourceStatus]:
@@ -60,12 +70,14 @@ def sources(conn: Connection) -> list[SourceStatus]:
     refused: dict[int, dict[str, int]] = {}
     for row in conn.execute(select(rejects.c.source_id, rejects.c.reason, rejects.c["count"]).order_by(rejects.c["count"].desc())):
         refused.setdefault(row[0], {})[row[1]] = row[2]
-    query = select(*(sources_table.c[name] for name in _COLUMNS), sources_table.c.missing).order_by(sources_table.c.last_seen_ms.desc())
+    columns = [sources_table.c[name] for name in (*_COLUMNS, "missing", "call_facts")]
+    query = select(*columns).order_by(sources_table.c.last_seen_ms.desc())
     return [_status(tuple(row), refused.get(row[0], {})) for row in conn.execute(query)]
 
 
 def _status(row: tuple[Any, ...], refused: Mapping[str, int]) -> SourceStatus:
-    return SourceStatus(**dict(zip(_COLUMNS, row[:-1], strict=True)), missing=json.loads(row[-1] or "{}"), rejects=refused)
+    missing, facts = json.loads(row[-2] or "{}"), json.loads(row[-1] or "{}")
+    return SourceStatus(**dict(zip(_COLUMNS, row[:-2], strict=True)), missing=missing, rejects=refused, call_facts=facts)
 
 
 @dataclass(frozen=True, slots=True)

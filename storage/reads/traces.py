@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, or_, select
+from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select
 
 from storage.models import telemetry_metadata
 from storage.payloads import unpack
@@ -16,7 +16,7 @@ spans: Table = telemetry_metadata.tables["spans"]
 payloads: Table = telemetry_metadata.tables["span_payloads"]
 sources: Table = telemetry_metadata.tables["sources"]
 
-_MOST_SPANS = 2_000
+MOST_SPANS = 20_000  # what a page lays out in about a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,10 @@ def reasons(conn: Connection, window: Window, scope: Scope) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class StoredSpan:
-    """A span with its payload's attributes and events. Times as sent: the end may lie before the start."""
+    """A span. Times as sent: the end may lie before the start. attributes, events: of spans that are lookups alone, else empty.
+
+    call_role: what it says of a model call (storage.rows). raw_input_tokens: as sent, before token_rule.
+    """
 
     span_id: bytes
     parent_id: bytes | None
@@ -132,6 +135,10 @@ class StoredSpan:
     cached_input_tokens: int | None
     cost_usd: float | None
     is_call: bool
+    call_role: str
+    token_rule: str
+    raw_input_tokens: int | None
+    cache_write_tokens: int | None
     attributes: dict[str, Any]
     events: list[Any]
 
@@ -140,15 +147,21 @@ _SPAN = tuple(field.name for field in fields(StoredSpan))[:-2]
 
 
 def trace_spans(conn: Connection, trace_id: bytes) -> list[StoredSpan]:
-    """Return the spans of a trace, the earliest first; at most 2,000."""
+    """Return the spans of a trace, the earliest first; at most 20,000."""
+    told = select(lookups.c.span_id).where(lookups.c.trace_id == trace_id)
     query = (
         select(*(spans.c[name] for name in _SPAN), payloads.c.payload)
-        .join_from(spans, payloads, payloads.c.span_id == spans.c.id, isouter=True)
+        .join_from(spans, payloads, (payloads.c.span_id == spans.c.id) & spans.c.span_id.in_(told), isouter=True)
         .where(spans.c.trace_id == trace_id)
         .order_by(spans.c.start_ns, spans.c.id)
-        .limit(_MOST_SPANS)
+        .limit(MOST_SPANS)
     )
     return [_stored(tuple(row)) for row in conn.execute(query)]
+
+
+def trace_size(conn: Connection, trace_id: bytes) -> int:
+    """Return how many spans of the trace are stored."""
+    return conn.execute(select(func.count()).select_from(spans).where(spans.c.trace_id == trace_id)).scalar() or 0
 
 
 def _stored(row: tuple[Any, ...]) -> StoredSpan:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from collectors import dialects
-from collectors.dialects.base import Usage, count
+from collectors.dialects.base import count
 from collectors.dialects.native import OUTCOMES
 from collectors.otlp.decode import JSON, PROTOBUF, decode_traces
 from engine import semconv as sc
@@ -47,66 +48,18 @@ def plain(batch: SourceBatch) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", ["genai", "openinference", "openllmetry", "native", "anthropic_twice", "vercel", "betterdb"])
+GOLDEN_NAMES = sorted(path.stem for path in GOLDEN.iterdir() if path.suffix in {".binpb", ".json"} and path.name.count(".") == 1)
+
+
+@pytest.mark.parametrize("name", GOLDEN_NAMES)
 def test_golden_rows(name: str) -> None:
-    (body,) = [path for path in GOLDEN.glob(f"{name}.*") if not path.name.endswith(".rows.json")]
+    (body,) = [path for path in GOLDEN.glob(f"{name}.*") if path.name.count(".") == 1]
     decoded = decode_traces(body.read_bytes(), JSON if body.suffix == ".json" else PROTOBUF, SETTINGS)
     rows = json.loads(json.dumps([plain(batch) for batch in decoded.batches]))
     golden = GOLDEN / f"{name}.rows.json"
     if os.environ.get("REFRESH_GOLDEN"):
         golden.write_text(json.dumps(rows, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
     assert rows == json.loads(golden.read_text())
-
-
-def usage_of(scope: str, **attributes: Any) -> Usage:
-    (batch,) = from_protobuf(request(scope=scope, attributes=attributes)).batches
-    (span,) = batch.spans
-    return Usage(span.input_tokens, span.output_tokens, span.cached_input_tokens, span.token_rule)
-
-
-def test_case_b07_the_anthropic_and_the_bedrock_package_tell_of_the_same_call_alike() -> None:
-    anthropic = usage_of(
-        "opentelemetry.instrumentation.anthropic",
-        **{"gen_ai.usage.input_tokens": 1012, "gen_ai.usage.cache_read_input_tokens": 1000, "gen_ai.usage.output_tokens": 40},
-    )
-    bedrock = usage_of(
-        "opentelemetry.instrumentation.bedrock",
-        **{"gen_ai.usage.input_tokens": 12, "gen_ai.usage.cache_read_input_tokens": 1000, "gen_ai.usage.output_tokens": 40},
-    )
-    assert anthropic == Usage(1012, 40, 1000, "inclusive")
-    assert bedrock == Usage(1012, 40, 1000, "additive")
-    assert round(1000 / 1012, 3) == 0.988
-
-
-def test_case_b08_inclusive_and_additive_counts_give_equal_rows() -> None:
-    openai = usage_of(
-        "opentelemetry.instrumentation.openai.v1",
-        **{"gen_ai.usage.input_tokens": 10_000, "gen_ai.usage.cache_read.input_tokens": 8_000},
-    )
-    claude = usage_of(
-        "someone",
-        **{
-            "gen_ai.usage.input_tokens": 2_000,
-            "gen_ai.usage.cache_read.input_tokens": 8_000,
-            "gen_ai.provider.name": "anthropic",
-        },
-    )
-    assert openai[:3] == claude[:3] == (10_000, None, 8_000)
-
-
-def test_the_rule_is_the_scope_s_and_never_the_attribute_s_name() -> None:
-    attributes = {"gen_ai.usage.input_tokens": 500, "gen_ai.usage.cache_read_input_tokens": 100}
-    assert usage_of("opentelemetry.instrumentation.openai.v1", **attributes) == Usage(500, None, 100, "inclusive")
-    assert usage_of("opentelemetry.instrumentation.bedrock", **attributes) == Usage(600, None, 100, "additive")
-
-
-def test_absent_is_not_zero() -> None:
-    assert usage_of("x", **{"gen_ai.operation.name": "chat"}) == Usage()
-    assert usage_of("x", **{"gen_ai.usage.input_tokens": 0}) == Usage(0, None, None, "")
-    reported, silent = ({"gen_ai.operation.name": "chat"} | more for more in ({"gen_ai.usage.cache_read.input_tokens": 0}, {}))
-    (batch,) = from_protobuf(request(scope="x", attributes=reported)).batches
-    assert [(row.cache_kind, row.outcome) for row in batch.lookups] == [("provider_prompt", "miss")]
-    assert not from_protobuf(request(scope="x", attributes=silent)).batches[0].lookups
 
 
 @pytest.mark.parametrize(
@@ -127,6 +80,15 @@ def test_what_is_no_count_is_none(value: object, expected: int | None) -> None:
         ("openinference.instrumentation.langchain", "openinference"),
         ("@arizeai/openinference-instrumentation-openai", "openinference"),
         ("@betterdb/semantic-cache", "betterdb"),
+        ("openlit.instrumentation.litellm", "openlit"),
+        ("litellm", "litellm"),
+        ("langfuse-sdk", "langfuse"),
+        ("langsmith", "langsmith"),
+        ("pydantic-ai", "pydantic_ai"),
+        ("logfire", "pydantic_ai"),
+        ("strands.telemetry.tracer", "strands"),
+        ("vllm.llm_engine", "vllm"),
+        ("opentelemetry.instrumentation.redis", "redis"),
     ],
 )
 def test_the_scope_decides_the_dialect(scope: str, name: str) -> None:
@@ -138,8 +100,81 @@ def test_the_scope_decides_the_dialect(scope: str, name: str) -> None:
 def test_an_unknown_scope_is_told_by_its_attributes_and_a_span_without_any_is_kept() -> None:
     batches = from_protobuf(request(scope="mine", attributes={"http.route": "/"})).batches
     assert [(batch.source.dialect, len(batch.spans)) for batch in batches] == [("", 1)]
-    batches = from_protobuf(request(scope="mine", attributes={"openinference.span.kind": "LLM"})).batches
-    assert batches[0].source.dialect == "openinference"
+    for name, dialect in (
+        ("openinference.span.kind", "openinference"),
+        ("traceloop.span.kind", "openllmetry"),
+        ("ai.operationId", "vercel"),
+        ("sentry.op", "sentry"),
+        ("gen_ai.latency.e2e", "vllm"),
+        ("langfuse.observation.type", "langfuse"),
+        ("litellm.call_id", "litellm"),
+        ("cache_status", "higress"),
+        ("gen_ai.system", "genai"),
+    ):
+        attributes = {"gen_ai.request.model": "m", name: "LLM"}
+        batches = from_protobuf(request(scope="mine", attributes=attributes)).batches
+        assert batches[0].source.dialect == dialect
+        wide = attributes | {f"x{number}": 1 for number in range(100)}
+        assert from_protobuf(request(scope="mine", attributes=wide)).batches[0].source.dialect == dialect
+
+
+def lookups_of(scope: str, *, status: int = 0, **attributes: Any) -> list[LookupRow]:
+    message = request(scope=scope, attributes=attributes)
+    message.resource_spans[0].scope_spans[0].spans[0].status.code = status
+    (batch,) = from_protobuf(message).batches
+    return list(batch.lookups)
+
+
+CACHED_CHAT = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 30, "gen_ai.usage.cache_read.input_tokens": 10}
+
+
+def test_three_kinds_of_cache_are_told_apart() -> None:
+    (provider,) = lookups_of("opentelemetry.instrumentation.openai_v2", **CACHED_CHAT, **{"gen_ai.provider.name": "openai"})
+    (server,) = lookups_of("opentelemetry.instrumentation.openai_v2", **CACHED_CHAT, **{"gen_ai.provider.name": "vllm"})
+    (spans,) = lookups_of(
+        "vllm.llm_engine", **{"gen_ai.usage.prompt_tokens": 30, "gen_ai.usage.cached_tokens": 10, "gen_ai.latency.e2e": 0.5}
+    )
+    (response,) = lookups_of("litellm", **CACHED_CHAT, **{"litellm.cache_hit": True})
+    assert [row.cache_kind for row in (provider, server, spans, response)] == ["provider_prompt", "kv_prefix", "kv_prefix", "response"]
+    assert [row.outcome for row in (provider, server, spans, response)] == ["partial_hit", "partial_hit", "partial_hit", "exact_hit"]
+    assert (spans.provider, provider.raw_input_tokens, provider.token_rule) == ("vllm", 30, "inclusive")
+
+
+def test_litellm_says_hit_or_miss_or_nothing() -> None:
+    assert [row.outcome for row in lookups_of("litellm", **CACHED_CHAT, **{"litellm.cache_hit": False})] == ["miss"]
+    # It did not say: the response cache is unknown, and what the provider told is still told.
+    assert [(row.cache_kind, row.outcome) for row in lookups_of("litellm", **CACHED_CHAT)] == [("provider_prompt", "partial_hit")]
+    assert lookups_of("litellm", status=2, **CACHED_CHAT, **{"litellm.cache_hit": True}) == []
+    (batch,) = from_protobuf(request(scope="litellm", attributes=CACHED_CHAT | {"litellm.cache_hit": True})).batches
+    assert [(span.call_role, span.is_call) for span in batch.spans] == [("cached", False)]
+    assert batch.lookups[0].cost_usd == 0
+
+
+@pytest.mark.parametrize(("word", "outcome"), [("hit", "exact_hit"), ("miss", "miss"), ("skip", "bypass"), ("perhaps", None)])
+def test_higress_tells_by_one_word(word: str, outcome: str | None) -> None:
+    assert [row.outcome for row in lookups_of("higress", cache_status=word)] == ([outcome] if outcome else [])
+
+
+def test_openlit_s_cost_of_nothing_is_no_cost() -> None:
+    for cost, stored in ((0, None), (0.25, 0.25)):
+        (batch,) = from_protobuf(
+            request(scope="openlit.instrumentation.openai", attributes=CACHED_CHAT | {"gen_ai.usage.cost": cost})
+        ).batches
+        assert batch.spans[0].cost_usd == stored
+
+
+@pytest.mark.parametrize("name", ["langchain", "litellm"])
+@pytest.mark.parametrize("record_prompts", [True, False])
+def test_hits_of_an_answer_s_own_cache_are_no_calls_and_have_no_rate(name: str, record_prompts: bool) -> None:
+    settings = replace(SETTINGS, record_prompts=record_prompts)
+    decoded = decode_traces((GOLDEN / f"{name}.binpb").read_bytes(), PROTOBUF, settings)
+    spans = [span for batch in decoded.batches for span in batch.spans]
+    lookups = [row for batch in decoded.batches for row in batch.lookups]
+    hits = [row for row in lookups if row.cache_kind == "response_hits"]
+    assert {row.outcome for row in hits} == {"exact_hit"}
+    assert {row.span_id for row in hits} == {span.span_id for span in spans if span.call_role == "cached"} != set()
+    assert all(row.cost_usd == 0 for row in hits)
+    assert not any(row.cache_kind == "response" for row in lookups)
 
 
 def test_native_outcomes_are_the_engine_s() -> None:
@@ -194,7 +229,7 @@ def test_a_native_lookup_is_one_row_field_by_field() -> None:
     (batch,) = from_protobuf(request(scope=sc.SCOPE, attributes=NATIVE)).batches
     (row,) = batch.lookups
     given = {name: value for name, value in row._asdict().items() if value in (None, "")}
-    assert given == {}
+    assert given == {"cache_write_tokens": None, "score_rule": ""}  # the engine's upstream tells of none; its score is a cosine
     assert (row.cache_kind, row.outcome, row.similarity, row.threshold, row.held_out) == (
         "response",
         "semantic_hit",

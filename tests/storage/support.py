@@ -59,7 +59,7 @@ class Made:
             0.01,
             False,
         )
-        return SpanRow(trace_id, span_id, parent, *hot, b"payload %d" % self.number)
+        return SpanRow(trace_id, span_id, parent, *hot, payload=b"payload %d" % self.number)
 
     def lookup(self) -> LookupRow:
         values: dict[str, object] = {"namespace": "faq", "tenant": "t1", "model": "m1", "tier": "", **self.extra}

@@ -209,7 +209,8 @@ def _made(  # noqa: PLR0917 - one call, in the order of drawing
     ]
     if upstream_ms:
         begun = start + lookup_ms
-        parts.append(_span(trace, call, span, f"chat {row.model}", begun, begun + upstream_ms, kind=3, model=row.model, is_call=True))
+        told = {"kind": 3, "model": row.model, "is_call": True, "call_role": "call"}
+        parts.append(_span(trace, call, span, f"chat {row.model}", begun, begun + upstream_ms, **told))
     return Made(root_span, tuple(parts), row)
 
 

@@ -13,7 +13,8 @@ from app.analysis.intervals import wilson
 from app.charts import latency, rates, waterfall
 from app.charts.theme import Chart
 from app.views.rates import Bucket, Funnel, LatencyBucket
-from app.views.traces import Bar, Trace
+from app.views.trace_tree import Bar
+from app.views.traces import Trace
 from storage.reads.acts import Mark
 from storage.reads.window import Window
 from tests.support.telemetry import HOSTILE
@@ -44,7 +45,7 @@ def _charts() -> dict[str, Chart]:
         "hit_rate": rates.hit_rate(BUCKETS, WINDOW, MARKS),
         "funnel": rates.funnel(steps),
         "latency": latency.figure(took, WINDOW),
-        "waterfall": waterfall.figure(Trace("ab" * 16, START, 30.0, BARS, (), (), ())),
+        "waterfall": waterfall.figure(Trace("ab" * 16, START, 30.0, BARS, (), (), (), drawn=BARS)),
     }
 
 

@@ -143,7 +143,8 @@ def test_orphans_and_clock_skew_are_shown_as_sent_and_flagged(tmp_path: Path) ->
     trace = traces.load(lambda: store, no_engine, trace_id=made.lookup.trace_id.hex())
     store.close()
     assert trace is not None
-    first = trace.bars[0]
+    missing, first = trace.bars[:2]
+    assert (missing.kind, missing.depth, first.depth) == ("missing", 0, 1)
     assert first.duration_ms == -5
     assert len(first.flags) == 2
     assert len(trace.notes) == 2

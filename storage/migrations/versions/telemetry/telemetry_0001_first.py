@@ -106,6 +106,10 @@ def upgrade() -> None:
         sa.Column("saved_ms", sa.Float(), nullable=True),
         sa.Column("saved_usd", sa.Float(), nullable=True),
         sa.Column("cost_usd", sa.Float(), nullable=True),
+        sa.Column("token_rule", sa.String(), nullable=False),
+        sa.Column("raw_input_tokens", sa.Integer(), nullable=True),
+        sa.Column("cache_write_tokens", sa.Integer(), nullable=True),
+        sa.Column("score_rule", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("trace_id", "span_id"),
     )
@@ -224,8 +228,11 @@ def upgrade() -> None:
         sa.Column("accepted", sa.BigInteger(), nullable=False),
         sa.Column("duplicates", sa.BigInteger(), nullable=False),
         sa.Column("lookups", sa.BigInteger(), nullable=False),
+        sa.Column("described", sa.BigInteger(), nullable=False),
+        sa.Column("calls", sa.BigInteger(), nullable=False),
         sa.Column("dropped", sa.BigInteger(), nullable=False),
         sa.Column("missing", sa.String(), nullable=False),
+        sa.Column("call_facts", sa.String(), nullable=False),
         sa.Column("last_error", sa.String(), nullable=False),
         sa.Column("last_error_ms", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
@@ -260,10 +267,21 @@ def upgrade() -> None:
         sa.Column("token_rule", sa.String(), nullable=False),
         sa.Column("cost_usd", sa.Float(), nullable=True),
         sa.Column("is_call", sa.Boolean(), nullable=False),
+        sa.Column("call_role", sa.String(), nullable=False),
+        sa.Column("call_key", sa.BigInteger(), nullable=True),
+        sa.Column("raw_input_tokens", sa.Integer(), nullable=True),
+        sa.Column("cache_write_tokens", sa.Integer(), nullable=True),
+        sa.Column("waits_for", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("trace_id", "span_id"),
     )
     op.create_index("ix_spans_start", "spans", ["start_ns"], unique=False)
+    for name, column, where in (
+        ("ix_spans_calls", "start_ns", "is_call"),
+        ("ix_spans_call_key", "call_key", "call_key IS NOT NULL"),
+        ("ix_spans_waits", "waits_for", "waits_for IS NOT NULL"),
+    ):
+        op.create_index(name, "spans", [column], unique=False, sqlite_where=sa.text(where), postgresql_where=sa.text(where))
     op.create_table(
         "trace_summaries",
         sa.Column("trace_id", sa.LargeBinary(), nullable=False),
