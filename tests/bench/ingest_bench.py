@@ -40,6 +40,7 @@ from tests.support.servers import free_port
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 GROUP = 4_096
+IDLE_S = 3.0
 # Floors of ratio to `limit`.
 FLOORS = {"http": 0.6, "grpc": 0.6, "json": 0.5}
 # Durable spans/s on a quiet 2-core machine whose limit without dialects was 38,700, by the same shape of spans.
@@ -231,6 +232,11 @@ def long_sitting(spans: int, *, hours: float, in_flight: int) -> None:
     fast, slow = messages[: -(-spans // BATCH)], messages[-(-spans // BATCH) :]
     with collector() as (given, pid, database):
         sizes = [rss_mb(pid)]
+        send(given, "http", fast[:1], in_flight=1)
+        reader = Reader(given.storage)
+        reader.start()
+        time.sleep(IDLE_S)  # what the machine alone does to a reader
+        idle_reads = reader.stop()
         reader = Reader(given.storage)
         reader.start()
         started = time.perf_counter()
@@ -249,7 +255,7 @@ def long_sitting(spans: int, *, hours: float, in_flight: int) -> None:
     print(f"\nlong sitting: {spans:,} spans at {rate:,.0f} spans/s, then {tail:,} at half; {size / (spans + tail):.0f} bytes each on disk")
     print(f"  RSS of the collector, MB, at the start and after each tenth: {', '.join(f'{value:.0f}' for value in sizes)}")
     print(f"  acknowledgement at half rate: p50 {quantile(waits, 0.5) * 1e3:.0f} ms, p99 {quantile(waits, 0.99) * 1e3:.0f} ms")
-    for name, reads in (("top", fast_reads), ("half", slow_reads)):
+    for name, reads in (("no", idle_reads), ("top", fast_reads), ("half", slow_reads)):
         tells = ", ".join(f"{label} {quantile(reads, q) * 1e3:.1f} ms" for label, q in (("p50", 0.5), ("p99", 0.99), ("most", 1)))
         print(f"  reader at {name} rate, n = {len(reads):,}: {tells}")
 
