@@ -33,7 +33,8 @@ async def chat(request):
     await request.body()
     return Response(ANSWER, media_type="application/json")
 app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"]), Route("/healthz", lambda request: Response("ok"))])
-uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), loop="uvloop", http="httptools", ws="none", log_level="critical")
+options = {"loop": "uvloop", "http": "httptools", "ws": "none", "log_level": "critical", "timeout_keep_alive": 600}
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), **options)
 """
 GATEWAY = """
 import sys
