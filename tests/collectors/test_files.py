@@ -1,6 +1,6 @@
 """Every captured and every public OTLP file gives the right answer or the right error, each signal at its own path.
 
-tests/golden/otlp/captured.json holds what comes of the captured metrics and logs (spans: test_captured.py), public.json counts and digests
+tests/golden/otlp_files/captured.json holds what comes of the captured metrics and logs (spans: test_captured.py), public.json counts and digests
 of the public files. REFRESH_GOLDEN=1 writes them anew.
 """
 
@@ -29,7 +29,7 @@ from tests.conftest import SHARED
 
 pytestmark = pytest.mark.shared_data
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "otlp"
+GOLDEN = Path(__file__).parents[1] / "golden" / "otlp_files"
 CAPTURED, PUBLIC = SHARED / "data" / "captured" / "otlp", SHARED / "data" / "public" / "otlp"
 SETTINGS = CollectorSettings(StorageSettings("", ""))
 SIGNALS = ("traces", "metrics", "logs")
