@@ -1,7 +1,7 @@
 """Every captured and every public OTLP file gives the right answer or the right error, each signal at its own path.
 
-tests/golden/otlp_files/captured.json holds what comes of the captured metrics and logs (spans: test_captured.py), public.json counts and digests
-of the public files. REFRESH_GOLDEN=1 writes them anew.
+tests/golden/otlp_files/captured.json holds what comes of the captured metrics and logs (spans: test_captured.py), public.json counts and
+digests of the public files. REFRESH_GOLDEN=1 writes them anew.
 """
 
 from __future__ import annotations
