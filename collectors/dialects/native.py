@@ -27,7 +27,7 @@ class Native(Dialect):
         reading = Dialect.read(self, attributes, scope=scope)
         if not reading.role or sc.UPSTREAM_MS in attributes:
             return reading
-        return reading._replace(role=CACHED if attributes.get(sc.OUTCOME) in ANSWERED else "")
+        return reading._replace(role=CACHED if text(attributes.get(sc.OUTCOME)) in ANSWERED else "")
 
     def lookup(self, attributes: Attributes, reading: Reading, timing: Timing) -> LookupRow | None:
         outcome = text(attributes.get(sc.OUTCOME))

@@ -37,7 +37,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="cachescope-fuzz-") as name:
         folder = Path(name)
         given = settings(folder)
-        given = replace(given, storage=replace(given.storage, synchronous="NORMAL"))
+        given = replace(given, storage=replace(given.storage, synchronous="NORMAL", **fuzz.KEPT))
         with collecting(given) as process:
             asyncio.run(fuzz.run(given.http_bind, given.grpc_bind, cases=500, seed=asked.seed + 1))
             before, began = rss_mb(process.pid), time.perf_counter()

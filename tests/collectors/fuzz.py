@@ -28,6 +28,8 @@ from tests.collectors.support import put
 from tests.collectors.wires import as_json
 
 SIGNALS = ("traces", "metrics", "logs")
+# Nothing is removed for its age: many of these spans say that they are from 1970.
+KEPT: dict[str, Any] = {"keep_raw_days": 0.0, "keep_minutes_days": 0.0, "keep_hours_days": 0.0}
 STATUSES = {200, 400, 413, 415}
 GRPC_CODES = {"INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"}
 _SCOPES = (

@@ -24,7 +24,7 @@ _HALF = 2_500
 
 def test_nearly_right_requests_are_all_answered(tmp_path: Path) -> None:
     given = settings(tmp_path)
-    given = replace(given, storage=replace(given.storage, synchronous="NORMAL"))
+    given = replace(given, storage=replace(given.storage, synchronous="NORMAL", **fuzz.KEPT))
     with collecting(given) as process:
         report = asyncio.run(fuzz.run(given.http_bind, given.grpc_bind, cases=_HALF, seed=1))
         assert report.wrong == []
