@@ -54,8 +54,9 @@ def _selectable(made: Chart, *, key: str, on_time: Chosen, region: bool) -> None
     else:
         made.figure.update_xaxes(fixedrange=True)
         made.figure.update_yaxes(fixedrange=True)
-    mode = "box" if region else "points"
-    st.plotly_chart(made.figure, key=drawn, config=theme.CONFIG, alt=made.alt, on_select=pick, selection_mode=mode)
+    st.plotly_chart(
+        made.figure, key=drawn, config=theme.CONFIG, alt=made.alt, on_select=pick, selection_mode=["box" if region else "points"]
+    )
     if st.session_state.pop(filters.PICKED, False):
         st.rerun()  # the bar is drawn outside the refreshing fragment
 
