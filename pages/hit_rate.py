@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.charts import rates
-from app.ui import chrome, counters_panel, handles, hit_rate_panel, lever, panels, states, tables, why_panel
+from app.ui import chrome, counters_panel, filters, handles, hit_rate_panel, lever, panels, states, tables, why_panel
 from app.views import hit_rate, worth
 
 selection = chrome.open_page("Hit rate", tier=True, compare=True)
@@ -32,7 +32,7 @@ def body() -> None:
     chrome.dials(worth.dials(loaded.worth))
     rows = hit_rate_panel.rate(view, loaded)
     why_panel.panel(why_panel.answer(selection, window))
-    panels.chart(rates.outcomes(loaded.buckets, window, view.marks), rows=rows, key="outcomes")
+    panels.chart(rates.outcomes(loaded.buckets, window, view.marks), rows=rows, key="outcomes", on_time=filters.pick_time, region=False)
     st.markdown("**Hit rate by namespace, tenant and model**")
     bar = tables.percent_bar
     tables.show(

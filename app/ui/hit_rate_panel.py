@@ -9,8 +9,8 @@ from app.views.hit_rate import HitRate, Loaded
 from storage.reads.window import Window
 
 _HELP = (
-    "Hits / (hits + coalesced + misses) of the lookups that began in each step; a step without any is a gap. Select a point to compare "
-    "what came after it with what came before, or drag over a region to make it the time range."
+    "Hits / (hits + coalesced + misses) of the lookups that began in each step; a step without any is a gap. Drag over a region "
+    "to make it the time range; click on a bar of the outcomes below to compare what came since with what came before."
 )
 
 

@@ -24,17 +24,21 @@ def chart(
     columns: Mapping[str, Any] | None = None,
     help: str | None = None,  # noqa: A002 - Streamlit's own word
     on_time: Chosen | None = None,
+    region: bool = True,
 ) -> None:
-    """Draw title, figure and table twin. help: defines the number. on_time: called with the time of a point or region picked."""
+    """Draw title, figure and table twin. help: defines the number. on_time: called with the time picked.
+
+    region: drag over a region; False = click on a point. Streamlit takes no clicks on a chart on which regions are drawn.
+    """
     st.markdown(f"**{literal(made.title)}**", help=literal(help) if help else None)
     if on_time is None:
         st.plotly_chart(made.figure, key=key, config=theme.CONFIG, alt=made.alt)
     else:
-        _selectable(made, key=key, on_time=on_time)
+        _selectable(made, key=key, on_time=on_time, region=region)
     tables.twin(rows, of=made.title, columns=columns, key=key)
 
 
-def _selectable(made: Chart, *, key: str, on_time: Chosen) -> None:
+def _selectable(made: Chart, *, key: str, on_time: Chosen, region: bool) -> None:
     # A selection outlives its figure; with a new key after each one it is asked for once.
     turn = int(st.session_state.get(f"{key}_turn", 0))
     drawn = f"{key}_{turn}"
@@ -45,8 +49,14 @@ def _selectable(made: Chart, *, key: str, on_time: Chosen) -> None:
             st.session_state[f"{key}_turn"] = turn + 1
             on_time(*picked)
 
-    made.figure.update_layout(dragmode="select", selectdirection="h", clickmode="event+select")
-    st.plotly_chart(made.figure, key=drawn, config=theme.CONFIG, alt=made.alt, on_select=pick, selection_mode=("points", "box"))
+    if region:
+        made.figure.update_layout(dragmode="select", selectdirection="h")
+    else:
+        made.figure.update_xaxes(fixedrange=True)
+        made.figure.update_yaxes(fixedrange=True)
+    st.plotly_chart(
+        made.figure, key=drawn, config=theme.CONFIG, alt=made.alt, on_select=pick, selection_mode=["box" if region else "points"]
+    )
     if st.session_state.pop(filters.PICKED, False):
         st.rerun()  # the bar is drawn outside the refreshing fragment
 
