@@ -168,7 +168,10 @@ class RedisClusterTier(RedisTier):
     async def _living(
         self, index: bytes, members: list[tuple[bytes, float]], owner: tuple[str, str | bytes], other: str
     ) -> list[tuple[bytes, bytes]]:
-        """Return (head, other field) of the members whose entry is there and belongs to the owner; remove the others."""
+        """Return (head, other field) of the members whose entry is there and belongs to the owner; remove the others.
+
+        other: `v` where the members must have a vector.
+        """
         field, name = owner[0], to_bytes(owner[1]) if isinstance(owner[1], str) else owner[1]
         members = [(key, score) for key, score in members if key]
         living: list[tuple[bytes, bytes]] = []
@@ -180,7 +183,8 @@ class RedisClusterTier(RedisTier):
                 return list(await asyncio.gather(*(self._redis.hmget(entry_key(to_text(key)), [field, "h", other]) for key, _ in batch)))
 
             for (key, score), (owned, head, more) in zip(batch, await self._call(look), strict=True):
-                if owned == name and head is not None:
+                # A delete leaves the member, and the key may be stored anew without a vector.
+                if owned == name and head is not None and (more or other != "v"):
                     living.append((head, more or b""))
                 else:
                     dead += [key, f"{score:.0f}"]

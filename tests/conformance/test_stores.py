@@ -77,6 +77,9 @@ async def test_entries_without_a_vector_and_of_other_partitions_do_not_appear(st
     await store.put(entry("c"))
     await store.put(entry("c", vector=b"", embedder=""))
     await store.put(entry("d", expires_ms=clock() + 5))
+    await store.put(entry("e"))
+    await store.delete([key_of("e")])
+    await store.put(entry("e", vector=b"", embedder=""))
     clock.now_ms += 5
     assert (await vectors_all(store, PARTITION))[0] == []
     assert (await vectors_all(store, "q" * 32))[0] == [key_of("b")]
