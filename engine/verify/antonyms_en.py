@@ -263,4 +263,6 @@ tidy | messy untidy
 busy | idle free
 awake | asleep
 asymmetric | symmetric
+cause | cure treat prevent relieve stop
+in_stock | out_of_stock
 """

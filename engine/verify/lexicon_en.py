@@ -30,7 +30,7 @@ PHRASES: dict[str, str] = {
     "take part": "join", "fill in": "complete", "fill out": "complete", "pick up": "collect", "throw away": "discard", "carry out": "do",
     "deal with": "handle", "take care of": "handle", "look for": "search", "call off": "cancel", "put off": "postpone", "hand in": "submit",
     "get in touch with": "contact", "come back": "return", "send back": "return", "give back": "return", "bring back": "return",
-    "not have to": "optional", "right now": "now", "be taught": "learn", "not forget": "remember", "teach me": "learn", "do you sell": "buy", "all right": "fine", "at all": "ever", "after all": "still",
+    "not have to": "optional", "right now": "now", "be taught": "learn", "not forget": "remember", "teach me": "learn", "do you sell": "buy", "prior to": "before", "lead to": "lead_to", "leads to": "lead_to", "leading to": "lead_to", "in stock": "in_stock", "out of stock": "out_of_stock", "sold out": "out_of_stock", "all right": "fine", "at all": "ever", "after all": "still",
 }  # fmt: skip
 
 # "turn the radio on": the particle stands at the end of the clause.
@@ -62,6 +62,10 @@ QUANTIFIERS: dict[str, str] = {
     "more_than": "more_than",
     "less_than": "less_than",
     "half": "half",
+    "before": "before",
+    "after": "after",
+    "while": "during",
+    "during": "during",
 }  # fmt: skip
 
 # Words that carry no content of their own in a question; they never count as substituted or added.

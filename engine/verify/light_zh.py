@@ -17,6 +17,8 @@ LIGHT = tuple(
     着 最好 比较 目前 大家 一般来说 通常 主要 原因 问题 内容 东西 出现 发生 之间 当中 用什么 办法 方式
     城市 国家 地方 时间 享受 成为 使用 收到 可 这么 那么 很 太 非常""".split()
 )
+# Things named by one character: beside a longer word they are another thing, not the same in another wording.
+THINGS = frozenset("茶酒水奶糖盐油醋肉鱼虾蟹蛋粥鸡鸭鹅牛羊猪狗猫兔鸟鼠蛇龟梨桃枣杏葱姜蒜藕笋车")
 _LIGHT = re.compile("|".join(sorted(map(re.escape, LIGHT), key=len, reverse=True)))
 _QUESTION = re.compile("|".join(sorted(map(re.escape, QUESTION_WORDS), key=len, reverse=True)))
 

@@ -41,6 +41,13 @@ _SCRIPTS = (
     ("th", re.compile(r"[\u0e00-\u0e7f]")),
 )
 _LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏ]+")
+# Between two numbers only, and no part of a date or of a version: 2024-05-01, 50/30/20.
+_OPERATOR = re.compile(
+    r"(?<![\d/.-])\d+(?:\.\d+)?\s*([-+*/^×÷−]|(?:plus|minus|times|multiplied by|divided by)\b|加|减|乘以?|除以)\s*(?=\d+(?!\d*[/-]\d))",
+    re.I,
+)
+_OPERATORS = {"×": "*", "÷": "/", "−": "-", "plus": "+", "minus": "-", "times": "*", "multiplied by": "*", "divided by": "/",
+              "加": "+", "减": "-", "乘": "*", "乘以": "*", "除以": "/"}  # fmt: skip
 _UNIT_LIKE = re.compile(r"^[vV]\d+(?:\.\d+)*$")
 
 
@@ -66,6 +73,7 @@ def parse(text: str) -> str:
     clean = clean.replace("’", "'").replace("‘", "'")
     lang = language(clean)
     entities: list[str] = []
+    entities.extend(_OPERATORS.get(sign.lower(), sign) for sign in _OPERATOR.findall(clean))
     blanked = _LITERALS.sub(lambda match: _literal(match, entities), clean)
     found = quantities.extract(blanked, han=bool(_HAN.search(blanked)))
     reader = read_chinese if lang == "zh" else english.read

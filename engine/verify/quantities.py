@@ -14,7 +14,17 @@ from engine.verify import units
 _WORDS = "|".join(sorted((*en.NUMBER_WORDS, "hundreds", "thousands", "millions"), key=len, reverse=True))
 _NUMBER_WORDS = re.compile(rf"\b(?:{_WORDS})(?:(?:\s+and\s+|[\s-]+)(?:{_WORDS}))*\b", re.I)
 _ORDINALS = re.compile(rf"\b(?:{'|'.join(en.ORDINAL_WORDS)})\b", re.I)
-_SECOND = re.compile(r"\b(?:the|my|our|your|his|her|their|this|a|on|every)\s+second\b(?!s)", re.I)
+_SECOND = re.compile(r"(?:^|\b(?:the|my|our|your|his|her|their|this|a|on|in|every)\s+)second\b(?!s)", re.I)
+_FIRST = re.compile(r"\bfirst\b", re.I)
+_ROMAN = {"I": 1, "II": 2, "III": 3, "IV": 4, "V": 5, "VI": 6, "VII": 7, "VIII": 8, "IX": 9, "X": 10}
+# What is counted in Roman numerals. After another word II is a numeral all the same; I, V and X are not, nor is `ix` or `vi` in small letters.
+_COUNTED = "[Ww]ar|[Tt]ype|[Pp]art|[Cc]hapter|[Pp]hase|[Ss]tage|[Ll]evel|[Vv]olume|[Ss]ection|[Tt]itle|[Gg]rade|[Cc]lass|[Aa]ct|[Aa]rticle|[Tt]ier|[Ff]actor"
+_VERB_AFTER_I = "am|was|should|can|could|will|would|must|may|might|need|want|have|had|do|did|don't|use|get|like|prefer|choose|pick|buy"
+_NUMERAL = re.compile(
+    rf"(?:(?<=[A-Za-z]{{3}}\s)(?P<plain>II|III|IV|VI|VII|VIII|IX|iii?|viii?)|(?P<noun>\b(?:{_COUNTED})\s+)(?P<counted>[Ii]|V|X|IX|ix|vi)"
+    r"|(?P<name>(?:^|(?<=[a-z]\s))[A-Z][a-z]{3,}\s+)(?P<regnal>I))\b"
+    rf"(?!['.-]\w)(?!\s+(?:{_VERB_AFTER_I})\b)"
+)
 _NOT_A_NUMBER_BEFORE_ONE = frozenset(
     "which that this the no any every each some other another good better best new right wrong last next first".split()
 )
@@ -91,6 +101,9 @@ def extract(text: str, *, han: bool) -> Quantities:
     text = _NUMBER_WORDS.sub(lambda match: _word_number(match, text), text)
     text = _ORDINALS.sub(lambda match: f"{en.ORDINAL_WORDS[match[0].lower()]}th", text)
     text = _SECOND.sub(lambda match: match[0][:-6] + "2nd", text)
+    text = _NUMERAL.sub(_roman, text)
+    # It stays in the text: more often than not it is a word like `last`.
+    found.ordinals.extend("1" for _ in _FIRST.finditer(text))
     text = _take_dates(text, found, _DATE_PATTERNS)
 
     def version(match: re.Match[str]) -> str:
@@ -102,6 +115,11 @@ def extract(text: str, *, han: bool) -> Quantities:
 
     found.rest = _NUMBER.sub(number, _VERSION.sub(version, text))
     return found
+
+
+def _roman(match: re.Match[str]) -> str:
+    numeral = match["plain"] or match["counted"] or match["regnal"]
+    return f"{match['noun'] or match['name'] or ''}{_ROMAN[numeral.upper()]}th"
 
 
 def _take_dates(text: str, found: Quantities, patterns: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], list[str]]], ...]) -> str:

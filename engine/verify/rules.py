@@ -10,7 +10,8 @@ import orjson
 
 from engine.types import Verdict, VerifyMode
 from engine.verify import lexicon_zh, names, quantities
-from engine.verify.compare import Parse, both, middles, only
+from engine.verify.clauses import modal, subject
+from engine.verify.compare import COMPARED, Parse, both, middles, only
 from engine.verify.parse import VERSION
 from engine.verify.stems import stem
 from engine.verify.wording import act, addition, inserted, replaced, substitution, unlike
@@ -24,7 +25,8 @@ _SYMMETRIC = frozenset("and or vs versus with between & , both 和 与 跟 同 �
 _EXCLUSIVE = ({"all", "some"}, {"all", "any"}, {"all", "none"}, {"all", "most"}, {"all", "half"}, {"both", "either"}, {"both", "neither"},
               {"always", "sometimes"}, {"always", "never"}, {"always", "often"}, {"always", "rarely"}, {"often", "rarely"}, {"often", "never"},
               {"at_least", "at_most"}, {"more_than", "less_than"}, {"at_least", "less_than"}, {"at_most", "more_than"}, {"some", "none"},
-              {"everyone", "someone"}, {"most", "some"}, {"sometimes", "never"}, {"either", "neither"})  # fmt: skip
+              {"everyone", "someone"}, {"most", "some"}, {"sometimes", "never"}, {"either", "neither"},
+              {"before", "during"}, {"after", "during"})  # fmt: skip
 # How do I change my address, and where: one answer serves both.
 _ALIKE_QUESTIONS = ({"way", "place"}, {"way", "person"}, {"way", "thing"}, {"thing", "place"}, {"thing", "person"}, {"thing", "time"}, {"thing", "duration"},
                     {"thing", "price"}, {"time", "duration"})  # fmt: skip
@@ -95,8 +97,13 @@ def unit(left: Parse, right: Parse) -> str:
 
 
 def number_one_sided(left: Parse, right: Parse) -> str:
+    """A number has nothing to stand against. An ordinal will do: World War 2, the second world war."""
     mine, theirs = _numbers(left, right)
-    return " ".join(mine or theirs) if bool(mine) != bool(theirs) else ""
+    if bool(mine) == bool(theirs):
+        return ""
+    left_only, right_only = only(left.get("o", ()), right.get("o", ()))
+    ordinals = right_only if mine else left_only
+    return " ".join(number for number in mine or theirs if number not in ordinals)
 
 
 def date(left: Parse, right: Parse) -> str:
@@ -164,6 +171,17 @@ def _prefixed(left: Parse, right: Parse) -> str:
                     return f"{word} / {root}"
             if word.endswith("less") and (word[:-4] + "ful") in those:
                 return f"{word} / {word[:-4]}ful"
+    return _prefixed_participle(left, right)
+
+
+def _prefixed_participle(left: Parse, right: Parse) -> str:
+    """Compare the words as they are written: the content of `opened` is that of `begin`, which `unopened` is not made of."""
+    mine, theirs = (set(side.get("s", "").split()[:COMPARED]) for side in (left, right))
+    for word in sorted(mine ^ theirs):
+        those = theirs if word in mine else mine
+        root = next((word.removeprefix(prefix) for prefix in ("un", "non-", "dis") if word.startswith(prefix)), "")
+        if root.endswith(("ed", "en")) and root in those and root not in (mine & theirs):
+            return f"{word} / {root}"
     return ""
 
 
@@ -179,7 +197,7 @@ def direction(left: Parse, right: Parse) -> str:
     middle, middle2, _ = middles(left.get("s", ""), right.get("s", ""))
     if {tuple(middle), tuple(middle2)} in ({("to",), ("from",)}, {("into",), ("from",)}, {("到",), ("从",)}):
         return f"{middle[0]} / {middle2[0]}"
-    return _exchanged(left, right)
+    return _exchanged(left, right) or subject(left, right)
 
 
 def _exchanged(left: Parse, right: Parse) -> str:
@@ -216,7 +234,7 @@ def _unmatched(left: Parse, right: Parse) -> list[str]:
     joined = right.get("s", "").replace(" ", "")
     found = []
     for name in left.get("e", ()):
-        if name[0] in "=!<>+*/&|^~%":
+        if name[0] in "=!<>+*/&|^~%" or name == "-":
             found += [name] * (name not in right.get("e", ()))
             continue
         if name in known or names.NATIONS.get(name) in known or name + "s" in known or name.removesuffix("s") in known:
@@ -235,7 +253,7 @@ def quantifier(left: Parse, right: Parse) -> str:
         for other in theirs:
             if {word, other} in _EXCLUSIVE:
                 return f"{word} / {other}"
-    return ""
+    return modal(left, right)
 
 
 def asked(left: Parse, right: Parse) -> str:

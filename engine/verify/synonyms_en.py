@@ -97,7 +97,7 @@ austria austrian | hungary hungarian | ukraine ukrainian | egypt egyptian | isra
 australia australian | europe european | africa african | asia asian
 use utilize utilise usage | used second-hand secondhand | allowed permitted permissible legal | obligatory required mandatory compulsory | forbidden prohibited banned
 purchase buy order shop | sell sale | cheap affordable budget low-cost inexpensive | price cost rate charge fee expense | free complimentary gratis | discount reduction off cheaper
-available offered stock | open opening | close closing shut | hours time | address location | contact reach phone call email | complaint complain | feedback review
+available offered stock | open opening | close closing shut | hours time | address location | cause trigger lead_to | contact reach phone call | contact reach email | in_stock available stock | out_of_stock unavailable | complaint complain | feedback review
 difference differ different distinguish compare comparison | similarity similar | relation relationship connection | example instance | reason cause why | result outcome consequence
 way method technique approach strategy | tip trick advice hint suggestion recommendation | step stage | tool utility | feature functionality function | option choice alternative
 improve raise boost increase better enhance | reduce lower decrease cut minimise minimize | avoid prevent stop | protect secure guard | clean wash | dry | remove eliminate kill

@@ -7,11 +7,14 @@ from collections.abc import Iterable
 
 from engine.verify import acts, light_zh, wordnet, words
 from engine.verify.compare import COMPARED, Parse, both, middles, only
+from engine.verify.english import content
 from engine.verify.stems import stem
 
 _DETERMINERS = frozenset("a an the my our your all every each this that any some is are".split())
+_THING = 3  # characters of a thing's name, where the other is named by one
 _SEGMENT = 4  # tokens of what differs between two texts that are otherwise the same
 _SHORTEST = 2  # tokens of a question that another one can add to
+_CAUSE = content("cause")
 _FEW = 24  # content words of one side alone: with more, the two are worded too differently to be matched word for word
 
 
@@ -73,11 +76,17 @@ def _unlike(left: Parse, right: Parse) -> tuple[list[str], list[str]]:
     mine, theirs = only(left.get("w", "").split(), right.get("w", "").split())
     if max(len(mine), len(theirs)) > _FEW:
         return mine, theirs
-    return _without(mine, theirs), _without(theirs, mine)
+    return _without(_naming(mine, left), theirs), _without(_naming(theirs, right), mine)
+
+
+def _naming(found: Iterable[str], side: Parse) -> list[str]:
+    """Return the words without those that a question's frame brings along: `cause` is one where a reason is asked for."""
+    frame = _CAUSE if "reason" in side.get("k", ()) else ""
+    return [word for word in found if word not in words.LIGHT and word != frame]
 
 
 def _without(these: list[str], others: list[str]) -> list[str]:
-    return [word for word in these if word not in words.LIGHT and not any(words.same(word, other) for other in others)]
+    return [word for word in these if not any(words.same(word, other) for other in others)]
 
 
 def _slots(parsed: Parse, sequence: list[str]) -> dict[str, list[list[str]]]:
@@ -107,10 +116,11 @@ def inserted(left: Parse, right: Parse) -> str:
     short, added = _added(left, right)
     if len(added) != 1:
         return ""
-    full = (right if short is left else left).get("w", "").split()
+    long = right if short is left else left
+    full = long.get("w", "").split()
     present = short.get("w", "").split()
     more = [word for block in added for word in block if word in full and word not in words.PLACES]
-    return " ".join(_without(more[:_FEW], present[:COMPARED]))
+    return " ".join(_without(_naming(more[:_FEW], long), present[:COMPARED]))
 
 
 def _added(left: Parse, right: Parse) -> tuple[Parse, list[list[str]]]:
@@ -136,6 +146,7 @@ def _replaced_chinese(left: Parse, right: Parse) -> str:
     # Of about equal length only: where they differ, it is as often one thing said in another way.
     sizes = sorted((len(middle), len(middle2)))
     near = sizes[0] == sizes[1] >= 1 or (sizes[0] > 1 and sizes[1] - sizes[0] == 1)
+    near = near or (sizes[0] == 1 and sizes[1] <= _THING and bool(light_zh.THINGS & {*(middle if len(middle) == 1 else middle2)}))
     if common >= 2 and near and sizes[1] <= 4 and not set(middle) & set(middle2):
         return f"{''.join(middle)} / {''.join(middle2)}"
     mine, theirs = only(first[:COMPARED], second[:COMPARED])
@@ -157,7 +168,7 @@ def unlike(left: Parse, right: Parse) -> str:
     if left.get("l") == "zh":
         first, second = (set(light_zh.without_light("".join(side.get("r", "").split()))) for side in (left, right))
         return both(sorted(first), sorted(second)) if min(len(first), len(second)) > 1 and not first & second else ""
-    named, named2 = (sorted(set(side.get("w", "").split()) - words.LIGHT) for side in (left, right))
+    named, named2 = (sorted(_naming(set(side.get("w", "").split()), side)) for side in (left, right))
     if set(named) & set(named2) or len(named) + len(named2) <= _SHORTEST or max(len(named), len(named2)) > _FEW:
         return ""
     return both(named, named2) if _without(named, named2) == named and _without(named2, named) == named2 else ""

@@ -28,7 +28,7 @@ _MADE_OF = ("abl", "ibl", "ing")
 # Content that a question's frame brings along: it names nothing to be told apart.
 LIGHT = frozenset(form for word in """command function data kind type work find see look offer available possible actually best easy right proper properly correct
     correctly able work works happen begin guide tutorial example today please way info information detail details make made get take have give let put
-    cause reason matter case situation good idea recommend suggest advice tip simple simply quick quickly basically meant mean point thing stuff stand
+    matter case situation good idea recommend suggest advice tip simple simply quick quickly basically meant mean point thing stuff stand
     say call know wonder try wish hope able allow okay safe come go become keep happen recommended usual usually normally typically generally exact
     exactly specific specifically certain use used using employ utilize provide provided provides given contain contains include specify specified particular current currently still yet already ever help also too again instead hey ok sorry question curious wonder
     remind bit asap urgent urgently soon quickly guys folks sir sure simply anyway btw fyi lol idea honestly basically literally""".split() for form in (stem(word), content(word)))  # fmt: skip
