@@ -138,7 +138,10 @@ class Breaker:
         self._probing = False
 
     async def call(self, run: Callable[[], Awaitable[T]], *, refusal: Exception, failures: Failures, slow_s: float) -> T:
-        """Return what `run` returns. Raises `refusal` when it may not be made. An answer after slow_s counts as a failure."""
+        """Return what `run` returns. Raises `refusal` when it may not be made. An answer after slow_s counts as a failure.
+
+        refusal: made for this call alone, for an exception keeps the frames that it was raised through, and what they hold.
+        """
         if not self.allow():
             raise refusal
         started = self._clock()

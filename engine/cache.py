@@ -235,10 +235,13 @@ class Cache:
             return
         await self._similar(lookup, canonical)
         if lookup.outcome is Outcome.MISS and not lookup.reason:
-            lookup.reason = why_missed(lookup.semantic_skipped, lookup.candidate)
+            lookup.reason = why_missed(lookup.semantic_skipped, lookup.candidate) if self.view.usable() else "control_stale"
 
     def _visible(self, lookup: Lookup, entry: Entry) -> bool:
-        return entry.generation in lookup.space.generations.live and entry.expires_ms > self._clock()
+        # By what is known now as well: an embedding or a wait for another gateway may outlast the second in which a purge must hide.
+        now_live = self.view.space(lookup.request.namespace).generations.live
+        is_live = entry.generation in lookup.space.generations.live and entry.generation in now_live
+        return is_live and self.view.usable() and entry.expires_ms > self._clock()
 
     async def _exact(self, lookup: Lookup) -> bool:
         """Return whether an entry of this very key was found, served or held out."""
@@ -250,8 +253,7 @@ class Cache:
         # The entry's own vector: had it to be stored again, it would stay comparable.
         lookup.vector, lookup.parse, lookup.simhash = entry.vector, entry.parse, simhash_of(entry.vector)
         candidate = Candidate(entry.entry_id, entry.key, 1.0, passed=True, prompt=entry.prompt)
-        self._serve(lookup, entry, Outcome.EXACT_HIT, tier, candidate)
-        return True
+        return self._serve(lookup, entry, Outcome.EXACT_HIT, tier, candidate)
 
     async def _find(self, lookup: Lookup) -> tuple[Entry | None, str]:
         try:
@@ -306,22 +308,29 @@ class Cache:
         if found.candidate.similarity >= lookup.threshold:
             self._serve(lookup, found.entry, Outcome.SEMANTIC_HIT, "vector", found.candidate)
 
-    def _serve(self, lookup: Lookup, entry: Entry, outcome: Outcome, tier: str, candidate: Candidate) -> None:
-        """Serve the entry, or hold it out: a share of would-be hits goes upstream at random, to learn what it would have said."""
+    def _serve(self, lookup: Lookup, entry: Entry, outcome: Outcome, tier: str, candidate: Candidate) -> bool:
+        """Serve the entry, or hold it out: a share of would-be hits goes upstream at random, to learn what it would have said.
+
+        Return False when it was purged, or may have been, since it was found.
+        """
+        if not self._visible(lookup, entry):
+            lookup.candidate = None
+            return False
         ratio = self._settings.holdout_ratio if (own := lookup.space.policy.holdout_ratio) is None else own
         if ratio > 0 and lookup.request.purpose is Purpose.TRAFFIC:
             lookup.holdout_propensity = 1.0 - ratio
             if self._rng.random() < ratio:
                 lookup.held_out, lookup.reason, lookup.candidate, lookup.answers = True, "holdout", candidate, (entry.body,)
-                return
+                return True
         lookup.outcome, lookup.entry, lookup.tier, lookup.reason = outcome, entry, tier, ""
+        return True
 
     async def again(self, lookup: Lookup) -> Entry | None:
         """Return the entry that has come under this lookup's key since it missed. A fault is none."""
         reason = lookup.reason
         entry, _ = await self._find(lookup)
         lookup.reason = reason  # why it found nothing itself
-        return entry
+        return entry if entry is not None and self._visible(lookup, entry) else None
 
     # Store
 
@@ -349,6 +358,8 @@ class Cache:
 
     async def _keep(self, lookup: Lookup, body: bytes, usage: Usage, upstream_ms: float) -> str:
         """Return '' when the entry is in the store, else why it is not."""
+        if not await self.view.current():
+            return "control_stale"
         try:
             generation = await self._writes.of(lookup.space)
             if not generation:

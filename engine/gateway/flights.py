@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from engine.cache import Lookup
-from engine.gateway.answers import Answer, answer_of
+from engine.gateway.answers import Answer
 from engine.gateway.boundary import Boundary
 from engine.singleflight import Flight, SingleFlight
 from engine.types import Outcome
@@ -95,14 +95,13 @@ class Flights:
         if not lookup.storable:
             return lead  # nothing of it will be in the store; and where the store just failed, it is not waited for again
         try:
-            entry = await self._boundary.made_elsewhere(key, lookup)
+            answer = await self._boundary.made_elsewhere(key, lookup)
+            if answer is None:
+                return lead
+            lead.land(answer)
         except BaseException:
             lead.release()
             raise
-        if entry is None:
-            return lead
-        answer = answer_of(entry)
-        lead.land(answer)
         return answer
 
     async def share(self, lookup: Lookup, fetch: Callable[[], Awaitable[Answer]]) -> tuple[Answer, bool]:

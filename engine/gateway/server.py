@@ -49,6 +49,8 @@ from engine.tiers.vector import PartitionedVectorTier
 EXIT_OK = 0
 EXIT_CANNOT_START = 3
 GRACE_S = 5
+# For another gateway's upstream call, at most: where the upstream hangs, a request's own time-out is still to come.
+LEASE_WAIT_S = 30.0
 
 logger = logging.getLogger("cachescope.gateway")
 
@@ -68,7 +70,7 @@ def create_app(settings: GatewaySettings) -> Starlette:
         admin_token=settings.admin_token,
         keys_required=not settings.insecure and not is_loopback(host_of(settings.bind)),
     )
-    boundary = Boundary(cache, telemetry, state.leases, give_up_s=settings.upstream_timeout_s)
+    boundary = Boundary(cache, telemetry, state.leases, give_up_s=min(LEASE_WAIT_S, settings.upstream_timeout_s))
     flights = Flights(cache.flights, boundary)
 
     def hits_stopped() -> bool:
@@ -122,8 +124,9 @@ def _build(settings: GatewaySettings, gateway_id: str) -> GatewayState:
     telemetry = Telemetry(settings, instance_id=gateway_id)
     breakers = Breakers(changed=telemetry.metrics.breaker_changed, denied=telemetry.metrics.breaker_denied)
     telemetry.metrics.watch_breakers(breakers.named())
+    unguarded = tiers.open_store(engine.cache_url, timeout_s=engine.store_timeout_s)
     store = GuardedStore(
-        tiers.open_store(engine.cache_url, timeout_s=engine.store_timeout_s),
+        unguarded,
         read=breakers.store_read,
         write=breakers.store_write,
         # Half of what is given up on: a store that is always about to time out costs more than it saves.
@@ -149,7 +152,7 @@ def _build(settings: GatewaySettings, gateway_id: str) -> GatewayState:
     return GatewayState(
         settings,
         gateway_id=gateway_id,
-        store=store,
+        store=unguarded,
         cache=cache,
         telemetry=telemetry,
         upstream=Upstream(settings, breakers.upstream),

@@ -26,7 +26,10 @@ _WARM_TEXT = "warm"
 
 
 class GatewayState:
-    """The parts of one running gateway. embedder_reason: why there are no semantic lookups, '' = there are."""
+    """The parts of one running gateway. embedder_reason: why there are no semantic lookups, '' = there are.
+
+    store: past its breakers, for what operators ask.
+    """
 
     def __init__(
         self,
@@ -108,9 +111,9 @@ class GatewayState:
             )
             try:
                 await self.cache.control.heartbeat(info)
+                await self._forget_purges()
             except Exception:  # noqa: BLE001 - the process's loop: the next beat is in a second, and the fault is counted
                 self.telemetry.fault("store", "heartbeat")
-            await self._forget_purges()
             await asyncio.sleep(HEARTBEAT_S)
 
     async def _forget_purges(self) -> None:

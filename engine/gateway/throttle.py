@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 LEAST = 32  # calls at a time that are always allowed
 HEADROOM = 2.0  # times the most calls at a time of late, while hits came
-HALF_LIFE_S = 300.0  # of that memory
+HALF_LIFE_S = 300.0  # of that memory, while hits come
 WAIT_S = 2.0
 
 
@@ -37,6 +37,7 @@ class Throttle:
         self._wait_s = wait_s
         self._clock = clock
         self._peak, self._peak_at = 0.0, clock()
+        self._frozen, self._looked_at = False, self._peak_at  # was it engaged at the last look, and when was that
         self._queue: deque[asyncio.Future[None]] = deque()
 
     @property
@@ -50,7 +51,11 @@ class Throttle:
         return max(self._least, int(HEADROOM * self._faded()))
 
     def _faded(self) -> float:
-        return self._peak * math.pow(0.5, (self._clock() - self._peak_at) / HALF_LIFE_S)
+        now = self._clock()
+        if self._frozen:  # nothing is learned while it is engaged, so nothing is forgotten: the limit must not sink in a long outage
+            self._peak_at += now - self._looked_at
+        self._frozen, self._looked_at = self._engaged(), now
+        return self._peak * math.pow(0.5, (now - self._peak_at) / HALF_LIFE_S)
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:

@@ -273,6 +273,7 @@ class RedisTier:
         """
         if self._down and not even_down:
             self.faults["refused"] += 1
+            self._went_down()  # whatever ended the probe, one is under way
             raise TierUnavailable("Redis did not answer a moment ago; it is being asked again in the background")
         try:
             async with asyncio.timeout(self._timeout_s), self._places:
@@ -304,13 +305,17 @@ class RedisTier:
 
     async def _ask_until_back(self) -> None:
         pause_s = _FIRST_PAUSE_S
-        await self._drop_idle()  # whatever ended one connection has most likely ended the others
         while self._down:
             # Jittered: gateways on one server must not ask it all at the same moment.
             await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-            with contextlib.suppress(TierUnavailable):
-                await self.ping()
+            try:
+                with contextlib.suppress(RedisError, OSError):
+                    await self._drop_idle()  # whatever ended one connection has most likely ended the others
+                with contextlib.suppress(TierUnavailable):
+                    await self.ping()
+            except Exception:  # noqa: BLE001 - the loop that alone ends the refusals must outlive whatever fails in it; counted
+                self.faults["probe"] += 1
 
 
 def entry_key(key: str) -> str:

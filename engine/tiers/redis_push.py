@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import redis.asyncio
-from redis.exceptions import RedisError
 
 from engine.tiers.redis_scripts import PREFIX
 
@@ -32,6 +31,7 @@ class Announcements:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.listening = False
+        self.faults = 0  # how often listening broke off
 
     async def wait(self, timeout_s: float) -> None:
         """Return at the next announcement, or one since the last call, and after timeout_s at the latest."""
@@ -44,8 +44,10 @@ class Announcements:
 
     async def _listen(self) -> None:
         while True:
-            with contextlib.suppress(RedisError, OSError):
+            try:
                 await self._listen_once()
+            except Exception:  # noqa: BLE001 - the listening loop: it is tried again, the poll goes on, and the fault is counted
+                self.faults += 1
             self.listening = False
             await asyncio.sleep(_AGAIN_S)
 

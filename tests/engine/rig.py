@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,11 +39,14 @@ class TrigramEmbedder:
     def __init__(self) -> None:
         self.calls = 0
         self.broken = False
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None  # what happens while it embeds
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.calls += 1
         if self.broken:
             raise EmbedderUnavailable("the embedder is switched off")
+        if self.meanwhile is not None:
+            await self.meanwhile()
         out = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in enumerate(texts):
             padded = f"  {text.lower()}  "

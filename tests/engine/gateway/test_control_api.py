@@ -7,6 +7,7 @@ import time
 import httpx
 import pytest
 
+from engine.breaker import State
 from tests.engine.gateway.conftest import ADMIN, Gateway, Start, ask, cache_status
 from tests.engine.gateway.test_chat import plain
 from tests.support.servers import wait_for
@@ -203,3 +204,11 @@ def test_a_hundred_hits_take_no_upstream_call(gateway: Gateway, upstream: StubUp
         plain(client, **ask())
     assert len(upstream.chats) == 1
     assert time.monotonic() - begun < 10
+
+
+def test_an_operator_sees_the_gateways_while_reads_of_requests_are_refused(gateway: Gateway) -> None:
+    breaker = gateway.state.breakers.store_read
+    wait_for(lambda: gateway.control("GET", "/gateways")["gateways"], what="the gateway has beaten")
+    breaker._next_probe = float("inf")
+    breaker.state = State.OPEN
+    assert gateway.control("GET", "/gateways")["gateways"]

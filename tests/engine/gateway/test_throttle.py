@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 
-from engine.gateway.throttle import HEADROOM, Throttle
+from engine.gateway.throttle import HALF_LIFE_S, HEADROOM, Throttle
 from tests.support.polling import eventually
 
 
@@ -71,3 +72,22 @@ async def test_one_that_waited_long_enough_goes_all_the_same() -> None:
     assert world.waits == [False, False]
     world.leave.set()
     await asyncio.gather(*tasks)
+
+
+async def test_the_peak_fades_while_hits_come_and_not_in_an_outage() -> None:
+    now = [1_000.0]
+    world = World()
+    throttle = Throttle(lambda: world.engaged, waited=world.waits.append, least=1, clock=lambda: now[0])
+    async with AsyncExitStack() as stack:
+        for _ in range(16):
+            await stack.enter_async_context(throttle.place())
+    now[0] += HALF_LIFE_S
+    assert throttle.limit == HEADROOM * 8
+    world.engaged = True
+    for _ in range(3):
+        assert throttle.limit == HEADROOM * 8, "what is not learned is not forgotten"
+        now[0] += 10 * HALF_LIFE_S
+    world.engaged = False
+    assert throttle.limit == HEADROOM * 8
+    now[0] += HALF_LIFE_S
+    assert throttle.limit == HEADROOM * 4

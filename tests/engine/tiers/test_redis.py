@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
+from typing import Any, ClassVar
 
 import pytest
 import redis as driver
+import redis.asyncio
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from engine.errors import TierUnavailable
 from engine.tiers.redis import RedisTier
+from engine.tiers.redis_push import Announcements, listening_pool
 from tests.conformance.samples import FakeClock, entry, key_of
+from tests.support.polling import eventually
 from tests.support.servers import RedisServer, wait_for
 
 pytestmark = pytest.mark.redis
@@ -67,3 +74,53 @@ async def test_a_get_is_one_command(store: RedisTier, server: driver.Redis) -> N
     before = server.info("stats")["total_commands_processed"]
     await store.get(key_of(0))
     assert server.info("stats")["total_commands_processed"] - before == 2  # the get, and the INFO before it
+
+
+async def test_the_probe_outlives_whatever_fails_in_it(own_redis: RedisServer) -> None:
+    class Failing(RedisTier):
+        """Cannot let go of its connections at first."""
+
+        failures: ClassVar[list[Exception]] = [AttributeError("no writer"), RedisTimeoutError("closing took too long")]
+
+        async def _drop_idle(self) -> None:
+            if self.failures:
+                raise self.failures.pop(0)
+            await super()._drop_idle()
+
+    store = Failing(own_redis.url, timeout_s=0.5, clock=FakeClock())
+    await store.put(entry())
+    store._went_down()
+    with pytest.raises(TierUnavailable):
+        await store.get(key_of(0))
+    await eventually(lambda: not store._down, what="the server is found to be back", timeout_s=20)
+    assert await store.get(key_of(0)) is not None
+    assert store.faults["probe"] == 1
+    await store.close()
+
+
+async def test_a_probe_that_is_gone_is_begun_anew_by_the_next_call(redis_server: RedisServer) -> None:
+    store = RedisTier(redis_server.url, timeout_s=0.5, clock=FakeClock())
+    store._went_down()
+    assert store._probe is not None
+    store._probe.cancel()
+    await asyncio.gather(store._probe, return_exceptions=True)
+    with pytest.raises(TierUnavailable):
+        await store.get(key_of(0))
+    await eventually(lambda: not store._down, what="the server is found to be back", timeout_s=20)
+    await store.close()
+
+
+async def test_listening_goes_on_after_whatever_ended_it(redis_server: RedisServer) -> None:
+    connects: list[int] = []
+
+    def connect() -> Any:
+        connects.append(1)
+        if len(connects) == 1:
+            raise AttributeError("no writer")
+        return driver.asyncio.Redis(connection_pool=listening_pool(redis_server.url, 2))
+
+    announcements = Announcements(connect)
+    await announcements.wait(0.01)
+    await eventually(lambda: announcements.listening, what="it listens", timeout_s=20)
+    assert announcements.faults == 1
+    await announcements.close()
