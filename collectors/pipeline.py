@@ -101,9 +101,15 @@ class Pipeline:
         self._wake.set()
         return await done
 
-    async def call(self, function: Callable[[], T]) -> T:
-        """Run a write of another kind (scraped samples) on the writer's thread: one writer a file."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
+    async def call(self, function: Callable[[], T], *, writes: bool = False) -> T:
+        """Run something else (scraped samples, retention) on the writer's thread: one writer a file.
+
+        writes: it ends in a commit, and a good one ends the fault of an earlier one, for no sender may come to show it.
+        """
+        result = await asyncio.get_running_loop().run_in_executor(self._thread, function)
+        if writes:
+            self.fault = ""
+        return result
 
     async def close(self) -> None:
         """Take nothing more, commit what waits, stop the writer."""

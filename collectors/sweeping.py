@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from collectors.metrics import CollectorMetrics
 from collectors.pipeline import Pipeline
-from storage.errors import StorageError
 from storage.retention import Step, Sweeper
 
 _EVERY_S = 60.0
@@ -43,13 +42,13 @@ class Sweeping:
             rest_s = _EVERY_S
             try:
                 started = time.perf_counter()
-                step = await self._pipeline.call(self._step)
+                step = await self._pipeline.call(self._step, writes=True)
                 if step.more:
                     rest_s = min((time.perf_counter() - started) * _REST, 1.0)
                 if self._sweeper.over_bytes and not full:
                     _log.warning("the telemetry database is above keep_bytes, and what is left may not be removed: raise keep_bytes")
                 full = self._sweeper.over_bytes
-            except StorageError as error:
+            except Exception as error:  # noqa: BLE001 - retention's own loop; counted, and the next interval tries again
                 self._metrics.failures.labels("retention", type(error).__name__).inc()
             await self._rest(rest_s)
 

@@ -24,6 +24,10 @@ _NAMES = frozenset(
         "tool.parameters",
         "db.statement",
         "db.query.text",
+        "ai_log",  # Higress: a map or JSON with the question and the answer in it
+        "question",
+        "answer",
+        "messages",
     }
 )
 _PREFIXES = (
@@ -92,12 +96,29 @@ def is_prompt(name: str) -> bool:
 
 
 def without_prompts(attributes: dict[str, Any], *, event: bool = False) -> dict[str, Any]:
-    """Return the attributes less what holds prompts; a verifier's verdicts stay, without the words compared."""
-    kept = {name: value for name, value in attributes.items() if not is_prompt(name) and not (event and name in _EVENT_NAMES)}
+    """Return the attributes less what holds prompts, at any depth; a verifier's verdicts stay, without the words compared."""
+    kept = {
+        name: _inside(value, name) if isinstance(value, dict | list) else value
+        for name, value in attributes.items()
+        if not is_prompt(name) and not (event and name in _EVENT_NAMES)
+    }
     verdicts = kept.get(semconv.CANDIDATE_VERDICTS)
     if verdicts is not None:
         kept[semconv.CANDIDATE_VERDICTS] = _without_details(verdicts)
     return kept
+
+
+def _inside(value: Any, path: str) -> Any:
+    """Return a map or list less what holds prompts. A name counts by itself, and with those around it."""
+    if isinstance(value, list):
+        return [_inside(item, path) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _inside(held, f"{path}.{name}")
+        for name, held in value.items()
+        if not (is_prompt(name) or name in _EVENT_NAMES or is_prompt(f"{path}.{name}"))
+    }
 
 
 def _without_details(verdicts: Any) -> str:

@@ -48,16 +48,25 @@ def exponential_bounds(scale: int, zero_threshold: float, zero_count: int, posit
 
 def _coarser(scale: int, positive: Buckets, negative: Buckets) -> tuple[int, Buckets, Buckets]:
     """Return the same at a scale at which few enough buckets are left: two neighbours become one a step."""
-    while max(len(positive[1]), len(negative[1])) > MAX_BUCKETS:
-        scale, positive, negative = scale - 1, _joined(positive), _joined(negative)
-    return scale, positive, negative
+    steps = 0
+    while max(_width(positive, steps), _width(negative, steps)) > MAX_BUCKETS:
+        steps += 1
+    return (scale - steps, _joined(positive, steps), _joined(negative, steps)) if steps else (scale, positive, negative)
 
 
-def _joined(buckets: Buckets) -> Buckets:
+def _width(buckets: Buckets, steps: int) -> int:
+    """Return how many buckets are left after so many steps."""
     offset, counts = buckets
-    padded = [0] * (offset % 2) + list(counts)
-    padded += [0] * (len(padded) % 2)
-    return offset // 2, [padded[place] + padded[place + 1] for place in range(0, len(padded), 2)]
+    return ((offset + len(counts) - 1) >> steps) - (offset >> steps) + 1 if counts else 0
+
+
+def _joined(buckets: Buckets, steps: int) -> Buckets:
+    offset, counts = buckets
+    first = offset >> steps
+    joined = [0] * _width(buckets, steps)
+    for index, count in enumerate(counts, start=offset):
+        joined[(index >> steps) - first] += count
+    return first, joined
 
 
 def _held(scale: int, buckets: Buckets) -> Iterator[tuple[float, float, int]]:

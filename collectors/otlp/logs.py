@@ -19,7 +19,7 @@ from collectors.otlp.bounds import Bounds
 from collectors.otlp.decode import Decoded, source_key
 from collectors.otlp.messages import LOGS, scopes
 from collectors.otlp.metrics import NOT_STORED
-from collectors.otlp.wire import INT64_MAX, Attributes, pb_attributes
+from collectors.otlp.wire import INT64_MAX, Attributes, js_object, pb_attributes
 from collectors.settings import CollectorSettings
 from storage.payloads import pack
 from storage.rows import LookupRow, SourceBatch, SourceKey, SpanRow
@@ -66,6 +66,7 @@ _INPUT = ("gen_ai.usage.input_tokens", "input_token", "input_tokens", "prompt_to
 _OUTPUT = ("gen_ai.usage.output_tokens", "output_token", "output_tokens", "completion_tokens")
 _NESTED = ("ai_log",)  # Higress puts its fields as JSON into one attribute
 _EXPECTED = ("namespace", "tenant", "model", "similarity")
+_READ = frozenset({*DECISIONS, *_NAMESPACE, *_TENANT, *_MODEL, *_PROVIDER, *_SIMILARITY, *_DURATION_MS, *_INPUT, *_OUTPUT})
 _MAX_BODY = 64 * 1024  # a longer line is no access log
 
 
@@ -85,6 +86,7 @@ def decode_logs(body: bytes, content_type: str, settings: CollectorSettings) -> 
     stored = 0
     for scope in scopes(body, content_type, LOGS, bounds):
         source = source_key(scope.resource, scope.name, scope.version, dialect=DIALECT, kind="otlp_logs")
+        resource = scope.resource if settings.record_prompts else without_prompts(scope.resource)
         plain = source._replace(dialect="")
         if scope.unreadable:
             senders.setdefault(plain, _Sender()).rejects["malformed_record"] += len(scope.unreadable)
@@ -97,7 +99,7 @@ def decode_logs(body: bytes, content_type: str, settings: CollectorSettings) -> 
             elif not 0 < _at_ns(record) <= INT64_MAX:
                 sender.rejects["time_out_of_range"] += 1
             else:
-                _store(record, fields, outcome, source, sender, resource=scope.resource, keep_prompts=settings.record_prompts)
+                _store(record, fields, outcome, source, sender, resource=resource, keep_prompts=settings.record_prompts)
                 stored += 1
     return _decoded(senders, stored)
 
@@ -120,23 +122,28 @@ def _fields(record: Any, bounds: Bounds) -> Attributes:
     if kind == "kvlist_value":
         inner = pb_attributes(record.body.kvlist_value.values, bounds)
     elif kind == "string_value":
-        inner = _object(record.body.string_value)
+        inner = _object(record.body.string_value, bounds)
     for name in _NESTED:
         for holder in (inner, attributes):
             if name in holder:
                 nested = holder[name]
-                inner = inner | (nested if isinstance(nested, dict) else _object(nested))
+                inner = inner | (nested if isinstance(nested, dict) else _object(nested, bounds))
     return inner | attributes
 
 
-def _object(line: Any) -> Attributes:
+def _object(line: Any, bounds: Bounds) -> Attributes:
     if not isinstance(line, str) or len(line) > _MAX_BODY or not line.startswith("{"):
         return {}
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return js_object(found, bounds) if isinstance(found, dict) else {}
+
+
+def _told(fields: Attributes) -> Attributes:
+    """Return what the lookup is made of, and nothing else: a gateway may write a prompt under any name."""
+    return {name: value for name, value in fields.items() if name in _READ and isinstance(value, str | int | float)}
 
 
 def _outcome(fields: Attributes) -> tuple[str, str] | None:
@@ -161,7 +168,7 @@ def _store(
 ) -> None:
     trace_id, span_id, parent = _ids(record, source)
     at_ns = _at_ns(record)
-    kept = fields if keep_prompts else without_prompts(fields, event=True)
+    kept = fields if keep_prompts else _told(fields)
     duration_ms = number(first(fields, _DURATION_MS)) or 0.0
     duration_ns = int(duration_ms * 1e6) if 0 <= duration_ms < 1e9 else 0
     similarity = number(first(fields, _SIMILARITY))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -32,6 +32,11 @@ _NO_VALUE = 1  # DataPointFlags: the series ended
 _MAX_LABELS = 64
 _MAX_NAME = 256
 _MAX_EXEMPLARS = 64  # of one point; SDKs keep one a bucket
+_MAX_BUCKETS = 512  # of one point, or quantiles; SDKs have up to 160 on each side of zero
+# Each sample carries its labels: a few large points could become gigabytes of them.
+_MAX_REQUEST_SAMPLES = 200_000
+_MAX_REQUEST_LABEL_BYTES = 64 * 1024 * 1024
+_MAX_LE_BYTES = 48  # `"le":"…",`
 _INT64_MS = 2**63 // 1_000_000
 # What tells two senders of one service apart, when they do not say it themselves.
 _COMMON = frozenset({"service.name", "service.version", "service.namespace", "deployment.environment", "deployment.environment.name"})
@@ -45,14 +50,48 @@ class _Point(NamedTuple):
     """What is the same for all samples of a point."""
 
     name: str
-    labels: dict[str, str]
+    labels: _Labels
     at_ms: int
     start_ms: int | None
 
-    def sample(self, suffix: str, kind: str, value: float, **more: str) -> SampleRow:
+    def sample(self, suffix: str, kind: str, value: float, labels: str = "") -> SampleRow:
         if math.isnan(value):
             raise Refused("not_a_number")
-        return SampleRow(self.name + suffix, _labels(self.labels | more), kind, self.at_ms, value, self.start_ms)
+        return SampleRow(self.name + suffix, labels or self.labels.own, kind, self.at_ms, value, self.start_ms)
+
+
+class _Labels:
+    """A point's labels as JSON, its keys in order, written once. A bucket's bound is put where it belongs among them."""
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self._held = labels
+        self._around: dict[str, tuple[str, str]] = {}
+        self.own = _labels(labels)
+        self.bytes = len(self.own) * (1 if self.own.isascii() else 4)  # in memory, at most
+
+    def plus(self, name: str, value: str) -> str:
+        """Return them with one more, which wins over one of that name."""
+        if name not in self._around:
+            before = _labels({key: held for key, held in self._held.items() if key < name})[:-1]
+            after = _labels({key: held for key, held in self._held.items() if key > name})[1:]
+            self._around[name] = (f'{before}{"," if len(before) > 1 else ""}"{name}":"', f'"{"," if len(after) > 1 else ""}{after}')
+        before, after = self._around[name]
+        return f"{before}{value}{after}"
+
+
+@dataclass(slots=True)
+class _Room:
+    """What of a request may still become samples."""
+
+    samples: int = _MAX_REQUEST_SAMPLES
+    label_bytes: int = _MAX_REQUEST_LABEL_BYTES
+
+    def take(self, samples: int, label_bytes: int) -> None:
+        """Take it before the samples are made. Raises Refused."""
+        if samples > self.samples or label_bytes > self.label_bytes:
+            raise Refused("too_many_points")
+        self.samples -= samples
+        self.label_bytes -= label_bytes
 
 
 @dataclass(slots=True)
@@ -73,15 +112,16 @@ class MetricsDecoder:
         """Return the points to be stored; those of no cache as dropped, the malformed ones as refused by reason. Raises Undecodable."""
         bounds = Bounds(self._settings.max_attribute_chars, self._settings.max_attributes)
         senders: dict[SourceKey, _Sender] = {}
+        room = _Room()
         for scope in scopes(body, content_type, METRICS, bounds):
             source = _source(scope.resource, scope.name, scope.version)
             sender = senders.setdefault(source, _Sender())
             sender.rejects["malformed_metric"] += sum(_points_in(metric) for metric in scope.unreadable)
             for metric in scope.items:
-                self._metric(metric, source, sender, bounds)
+                self._metric(metric, source, sender, bounds, room)
         return _decoded(senders)
 
-    def _metric(self, metric: Any, source: SourceKey, sender: _Sender, bounds: Bounds) -> None:
+    def _metric(self, metric: Any, source: SourceKey, sender: _Sender, bounds: Bounds, room: _Room) -> None:
         kind = metric.WhichOneof("data")
         if kind is None:
             return
@@ -95,13 +135,16 @@ class MetricsDecoder:
             return
         known = cache_metrics.of_name(name)
         for given in data.data_points:
+            attributes = pb_attributes(given.attributes, bounds)
+            if not (known or cache_metrics.of_attributes(attributes)):
+                sender.dropped += 1
+                continue
             try:
-                attributes = pb_attributes(given.attributes, bounds)
-                rows = _rows(kind, name, data, given, attributes)
+                rows = _rows(kind, name, data, given, attributes, room=room)
             except Refused as reason:
                 sender.rejects[str(reason)] += 1
                 continue
-            if rows is None or not (known or cache_metrics.of_attributes(attributes)):
+            if rows is None:
                 sender.dropped += 1
             elif self._is_new_series_too_many(source, rows.samples[0]):
                 sender.rejects["too_many_series"] += 1
@@ -145,7 +188,7 @@ def _decoded(senders: dict[SourceKey, _Sender]) -> Decoded:
     return Decoded(batches, 0, {reason: count for reason, count in rejects.items() if count})
 
 
-def _rows(kind: str, name: str, data: Any, given: Any, attributes: Attributes) -> PointRows | None:
+def _rows(kind: str, name: str, data: Any, given: Any, attributes: Attributes, *, room: _Room) -> PointRows | None:
     """Return a point's rows, None for one without a value. Raises Refused."""
     if given.flags & _NO_VALUE:
         return None
@@ -153,7 +196,11 @@ def _rows(kind: str, name: str, data: Any, given: Any, attributes: Attributes) -
         raise Refused("time_out_of_range")
     if len(attributes) > _MAX_LABELS:
         raise Refused("too_many_labels")
-    labels = {key[:_MAX_NAME].replace("\0", "\ufffd"): _label(value) for key, value in attributes.items()}
+    buckets, most = _SIZES[kind](given)
+    if buckets > _MAX_BUCKETS:
+        raise Refused("too_many_buckets")
+    labels = _Labels({key[:_MAX_NAME].replace("\0", "\ufffd"): _label(value) for key, value in attributes.items()})
+    room.take(most, most * (labels.bytes + _MAX_LE_BYTES))
     start_ms = given.start_time_unix_nano // 1_000_000 or None
     point = _Point(name, labels, given.time_unix_nano // 1_000_000, None if start_ms is None or start_ms >= _INT64_MS else start_ms)
     suffix = "_delta" if kind not in {"gauge", "summary"} and data.aggregation_temporality == DELTA else ""
@@ -195,7 +242,7 @@ def _histogram(point: _Point, _data: Any, given: Any, suffix: str) -> Iterator[S
     for bound, count in zip(bounds, buckets, strict=False):
         below += count
         if not math.isinf(bound):
-            yield point.sample("_bucket", f"histogram{suffix}", float(below), le=repr(bound))
+            yield point.sample("_bucket", f"histogram{suffix}", float(below), point.labels.plus("le", repr(bound)))
     yield from _whole(point, given, suffix)
 
 
@@ -214,13 +261,13 @@ def _exponential(point: _Point, _data: Any, given: Any, suffix: str) -> Iterator
     except Unusable:
         raise Refused("invalid_buckets") from None
     for bound, below in bounds:
-        yield point.sample("_bucket", f"histogram{suffix}", float(below), le=repr(bound))
+        yield point.sample("_bucket", f"histogram{suffix}", float(below), point.labels.plus("le", repr(bound)))
     yield from _whole(point, given, suffix)
 
 
 def _whole(point: _Point, given: Any, suffix: str) -> Iterator[SampleRow]:
     kind = f"histogram{suffix}"
-    yield point.sample("_bucket", kind, float(given.count), le="+Inf")
+    yield point.sample("_bucket", kind, float(given.count), point.labels.plus("le", "+Inf"))
     if given.HasField("sum"):
         yield point.sample("_sum", kind, given.sum)
     yield point.sample("_count", kind, float(given.count))
@@ -229,7 +276,7 @@ def _whole(point: _Point, given: Any, suffix: str) -> Iterator[SampleRow]:
 def _summary(point: _Point, _data: Any, given: Any, _suffix: str) -> Iterator[SampleRow]:
     for one in given.quantile_values:
         if not math.isnan(one.value):  # nothing was observed in the window
-            yield point.sample("", "summary", one.value, quantile=repr(one.quantile))
+            yield point.sample("", "summary", one.value, point.labels.plus("quantile", repr(one.quantile)))
     yield point.sample("_sum", "summary", given.sum)
     yield point.sample("_count", "summary", float(given.count))
 
@@ -237,9 +284,37 @@ def _summary(point: _Point, _data: Any, given: Any, _suffix: str) -> Iterator[Sa
 _SAMPLES = {"gauge": _gauge, "sum": _sum, "histogram": _histogram, "exponential_histogram": _exponential, "summary": _summary}
 
 
+def _of_number(_given: Any) -> tuple[int, int]:
+    return 0, 1
+
+
+def _of_histogram(given: Any) -> tuple[int, int]:
+    buckets = max(len(given.explicit_bounds), len(given.bucket_counts))
+    return buckets, buckets + 3
+
+
+def _of_exponential(given: Any) -> tuple[int, int]:
+    buckets = len(given.positive.bucket_counts) + len(given.negative.bucket_counts)
+    return buckets, 2 * buckets + 5  # a bucket that stands alone has a bound on either side
+
+
+def _of_summary(given: Any) -> tuple[int, int]:
+    quantiles = len(given.quantile_values)
+    return quantiles, quantiles + 2
+
+
+# How many buckets a point has, and how many samples it may become: told before any is made.
+_SIZES: dict[str, Callable[[Any], tuple[int, int]]] = {
+    "gauge": _of_number,
+    "sum": _of_number,
+    "histogram": _of_histogram,
+    "exponential_histogram": _of_exponential,
+    "summary": _of_summary,
+}
+
+
 def _exemplars(point: _Point, name: str, given: Any) -> Iterator[ExemplarRow]:
-    labels = _labels(point.labels)
-    for one in list(given.exemplars)[-_MAX_EXEMPLARS:]:
+    for one in given.exemplars[-_MAX_EXEMPLARS:]:
         kind = one.WhichOneof("value")
         value = math.nan if kind is None else float(getattr(one, kind))
         at_ms = one.time_unix_nano // 1_000_000
@@ -248,7 +323,7 @@ def _exemplars(point: _Point, name: str, given: Any) -> Iterator[ExemplarRow]:
         left_out = pb_attributes(one.filtered_attributes, Bounds(512, _MAX_LABELS))
         yield ExemplarRow(
             name,
-            labels,
+            point.labels.own,
             at_ms or point.at_ms,
             value,
             one.trace_id if len(one.trace_id) == 16 and any(one.trace_id) else None,

@@ -6,6 +6,8 @@ Calls are served as streams of one message: only so can a call be judged before 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -15,6 +17,7 @@ from collectors.errors import BindFailed, CollectorError, Overloaded, SlowSender
 from collectors.otlp.decode import PROTOBUF
 from collectors.otlp.intake import Intake
 from collectors.otlp.status import answer_of, encoded, retry_info, status_message
+from collectors.pipeline import Lease
 from collectors.settings import Tls
 
 _SERVICES = {
@@ -23,8 +26,7 @@ _SERVICES = {
     "logs": "opentelemetry.proto.collector.logs.v1.LogsService",
 }
 _MESSAGE_TIMEOUT_S = 30.0  # as HTTP's bodies
-# How large a message is shows only when it is there: so many may be on their way at once. The rest is told to come again.
-_MAX_READING = 64
+_MAX_READING = 64  # calls that are read or wait for it; the rest is told to come again
 
 
 class GrpcReceiver:
@@ -35,6 +37,9 @@ class GrpcReceiver:
         self._bind = bind
         self._tls = tls
         self._reading = 0
+        # How large a message is shows only when it is there. So few are read at once that the largest would fill the queue; a call
+        # that waits for its turn holds what gRPC's flow control lets in, some tens of KiB.
+        self._slots = asyncio.Semaphore(max(1, intake.settings.queue_bytes // intake.settings.max_body_bytes))
         self._server = aio.server(
             options=[
                 ("grpc.max_receive_message_length", intake.settings.max_body_bytes),
@@ -71,9 +76,8 @@ class GrpcReceiver:
             intake = self._intake
             try:
                 intake.authorise(_authorization(context))
-                body = await self._message(context)
                 lease = intake.lease()
-                lease.grow(len(body))
+                body = await self._message(context, lease)
                 message = await intake.export(signal, body, PROTOBUF, lease=lease, protocol="grpc")
             except CollectorError as error:
                 intake.failed("grpc", signal, error)
@@ -85,22 +89,38 @@ class GrpcReceiver:
         method = grpc.stream_unary_rpc_method_handler(export)
         return grpc.method_handlers_generic_handler(service, {"Export": method})
 
-    async def _message(self, context: Any) -> bytes:
-        """Return the call's message. Raises Overloaded before it is read, SlowSender, Undecodable."""
+    async def _message(self, context: Any, lease: Lease) -> bytes:
+        """Return the call's message; its bytes are on the lease. Raises Overloaded before it is read, SlowSender, Undecodable."""
         self._intake.check_room()
         if self._reading >= _MAX_READING:
             raise Overloaded(f"more than {_MAX_READING} messages are on their way; send again later")
         self._reading += 1
         try:
-            async with asyncio.timeout(_MESSAGE_TIMEOUT_S):
-                body = await context.read()
-        except TimeoutError as error:
-            raise SlowSender(f"the message did not come within {_MESSAGE_TIMEOUT_S:.0f} s") from error
+            async with self._slot():
+                try:
+                    async with asyncio.timeout(_MESSAGE_TIMEOUT_S):
+                        body = await context.read()
+                except TimeoutError as error:
+                    raise SlowSender(f"the message did not come within {_MESSAGE_TIMEOUT_S:.0f} s") from error
+                if not isinstance(body, bytes):  # grpc.aio.EOF
+                    raise Undecodable("the call ended without a message; send one Export…ServiceRequest")
+                lease.grow(len(body))
+                return body
         finally:
             self._reading -= 1
-        if not isinstance(body, bytes):  # grpc.aio.EOF
-            raise Undecodable("the call ended without a message; send one Export…ServiceRequest")
-        return body
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        """Wait for a turn to read. Raises Overloaded."""
+        try:
+            async with asyncio.timeout(_MESSAGE_TIMEOUT_S):
+                await self._slots.acquire()
+        except TimeoutError as error:
+            raise Overloaded("other messages are still on their way; send again later") from error
+        try:
+            yield
+        finally:
+            self._slots.release()
 
 
 def _authorization(context: Any) -> str:

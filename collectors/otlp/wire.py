@@ -10,6 +10,7 @@ import binascii
 import json
 import math
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
@@ -153,6 +154,24 @@ def _pb_value(any_value: Any, bounds: Bounds, depth: int) -> Value:  # noqa: PLR
         return _cut(depth) or [_pb_value(item, bounds, depth + 1) for item in value.values]
     if kind == "kvlist_value":
         return _cut(depth) or pb_attributes(value.values, bounds, depth + 1)
+    return value
+
+
+def js_object(found: dict[str, Any], bounds: Bounds, depth: int = 0) -> Attributes:
+    """Return a JSON object within the bounds of attributes: a sender can write one into a string, deeper than JSON can be written again."""
+    attributes: Attributes = {}
+    if len(found) > bounds.max_attributes:
+        attributes[LEFT_OUT] = len(found) - bounds.max_attributes
+    return attributes | {name: _bounded(value, bounds, depth) for name, value in islice(found.items(), bounds.max_attributes)}
+
+
+def _bounded(value: Any, bounds: Bounds, depth: int) -> Value:
+    if isinstance(value, str):
+        return bounds.text(value)
+    if isinstance(value, dict):
+        return _cut(depth) or js_object(value, bounds, depth + 1)
+    if isinstance(value, list):
+        return _cut(depth) or [_bounded(item, bounds, depth + 1) for item in value]
     return value
 
 

@@ -188,7 +188,8 @@ async def test_a_grpc_message_that_does_not_come_is_let_go_and_too_many_of_them_
 ) -> None:
     monkeypatch.setattr(receiver_grpc, "_MESSAGE_TIMEOUT_S", 2.0)
     monkeypatch.setattr(receiver_grpc, "_MAX_READING", 4)
-    async with running(tmp_path) as it, aio.insecure_channel(it.settings.grpc_bind) as channel:
+    # Small messages: all four may be read at once.
+    async with running(tmp_path, max_body_bytes=1024 * 1024) as it, aio.insecure_channel(it.settings.grpc_bind) as channel:
         method = channel.stream_unary(f"/{receiver_grpc._SERVICES['traces']}/Export")
         never = asyncio.Event()
 

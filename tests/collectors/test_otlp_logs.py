@@ -19,6 +19,7 @@ from storage.payloads import unpack
 from storage.rows import LookupRow
 from storage.settings import StorageSettings
 from tests.collectors.support import put, running
+from tests.collectors.support import request as spans_request
 from tests.collectors.wires import HTTP_JSON, WIRES, as_json, send
 
 AT = 1_795_954_000_000_000_000
@@ -129,3 +130,40 @@ async def test_a_malformed_record_costs_itself_alone(tmp_path: Path) -> None:
         assert (answer.code, answer.rejected) == (0, 2)
         assert await it.rows("SELECT outcome FROM lookups") == [("miss",)]
         assert dict(await it.rows("SELECT reason, count FROM rejects")) == {"malformed_record": 1, "time_out_of_range": 1}
+
+
+async def test_a_record_nested_without_end_is_cut_and_its_neighbour_lands(tmp_path: Path) -> None:
+    line = '{"cache_status":"hit","long":"' + "y" * 50 + '","x":' + "[" * 300 + "]" * 300 + "}"
+    message = request({"body": line}, {"cache_status": "miss", "at": AT + 1})
+    async with running(tmp_path, max_attribute_chars=20) as it:
+        answer = await send(it, HTTP_JSON, message, signal="logs")
+        assert (answer.code, answer.rejected) == (0, -1)
+        assert await it.rows("SELECT outcome FROM lookups ORDER BY outcome") == [("exact_hit",), ("miss",)]
+    decoded = decode_logs(message.SerializeToString(), PROTOBUF, replace(SETTINGS, max_attribute_chars=20, max_attributes=2))
+    spans = [span for batch in decoded.batches for span in batch.spans]  # type: ignore[union-attr]
+    kept = json.loads(unpack(spans[0].payload))["attributes"]
+    assert kept == {"cachescope.left_out.attributes": 1, "cache_status": "hit", "long": "y" * 20 + "…[cut: 50 characters]"}
+
+
+async def test_no_byte_of_a_prompt_reaches_the_file_when_prompts_are_not_recorded(tmp_path: Path) -> None:
+    ai_log = {"cache_status": "hit", "question": "SECRETQ", "answer": "SECRETA", "messages": [{"role": "user", "content": "SECRETM"}]}
+    given = {"cache_status": "hit", "question": "SECRET1", "answer": "SECRET2", "messages": [{"content": "SECRET3"}]}
+    nested = {"mine": {"deep": [{"question": "SECRET4", "prompt": "SECRET5", "kept": 1}]}, "rest": {"input": "SECRET6"}}
+    odd = {"ai_log": json.dumps(ai_log), "whatever": "SECRET7"}
+    logged = request(
+        {**given, **odd}, {"ai_log": ai_log, "at": AT + 1}, {"body": json.dumps(ai_log), "at": AT + 2}, {"body": ai_log, "at": AT + 3}
+    )
+    put(logged.resource_logs[0].resource.attributes.add(key="messages").value, [{"content": "SECRET8"}])
+    traced = spans_request(attributes={**given, **nested, "ai_log": ai_log})
+    put(traced.resource_spans[0].resource.attributes.add(key="my").value, {"answer": "SECRET9"})
+    traced.resource_spans.append(spans_request(first=1, attributes={"ai_log": json.dumps(ai_log)}).resource_spans[0])
+    # Payloads are compressed in the file: what is stored is looked at as it is read, too.
+    async with running(tmp_path, record_prompts=False) as it:
+        assert (await send(it, HTTP_JSON, logged, signal="logs")).code == 0
+        assert (await send(it, HTTP_JSON, traced)).code == 0
+        payloads = [unpack(held) for (held,) in await it.rows("SELECT payload FROM span_payloads")]
+        assert await it.rows("SELECT count(*) FROM lookups") == [(5,)]
+    assert len(payloads) == 6
+    assert [held for held in payloads if b"SECRET" in held] == []
+    assert any(b'"deep":[{"kept":1}]' in held for held in payloads)
+    assert [file.name for file in tmp_path.iterdir() if b"SECRET" in file.read_bytes()] == []

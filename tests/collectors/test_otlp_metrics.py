@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -20,10 +21,8 @@ from collectors.otlp.buckets import MAX_BUCKETS, Unusable, exponential_bounds
 from collectors.otlp.decode import JSON, PROTOBUF
 from collectors.otlp.metrics import CUMULATIVE, DELTA, MetricsDecoder
 from collectors.settings import CollectorSettings
-from storage import metrics as stored
 from storage.rows import MetricBatch, SampleRow
 from storage.settings import StorageSettings
-from storage.store import open_telemetry
 from tests.collectors.support import put, running
 from tests.collectors.wires import HTTP_JSON, WIRES, as_json, body_of, send
 
@@ -248,7 +247,7 @@ async def test_points_of_no_cache_are_dropped_visibly_and_an_attribute_can_say_t
         assert "cachescope_collector_committed_points_total 1.0" in (await it.client.get("/metrics")).text
 
 
-async def test_a_resend_of_increases_counts_once_and_a_restart_of_a_total_counts_from_zero(tmp_path: Path) -> None:
+async def test_a_resend_of_increases_is_stored_once_and_a_total_with_its_start(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         for minute, (total, start) in enumerate([(5, 0), (9, 0), (12, 2), (13, 2)]):  # 12 is more than 9: only the start tells
             request = Request()
@@ -258,14 +257,15 @@ async def test_a_resend_of_increases_counts_once_and_a_restart_of_a_total_counts
             for _ in range(2):
                 assert (await send(it, "grpc", request.message, signal="metrics")).code == 0
         assert await it.rows("SELECT accepted, duplicates FROM sources") == [(8, 8)]
-        store = open_telemetry(it.settings.storage, write=False)
-        with store.read() as connection:
-            (hits,) = stored.series(connection, 1, "cache.hits_total", start_ms=0, end_ms=2**53)
-            (tokens,) = stored.series(connection, 1, "cache.tokens_total", start_ms=0, end_ms=2**53)
-        store.close()
-        assert stored.increase(hits) == 4 + 12 + 1
-        assert tokens.kind == "counter_delta"
-        assert stored.increase(tokens) == 40
+        # 5 -> 9, then 12 since a later start, then 13: what is stored tells that it grew by 4 + 12 + 1.
+        query = "SELECT kind, value, start_ms - ? FROM metric_samples WHERE name = ? ORDER BY at_ms"
+        began = AT // 10**6 - MINUTE // 10**6 // 2
+        assert await it.rows(query, began, "cache.hits_total") == [
+            *[("counter", total, 0) for total in (5, 9)],
+            *[("counter", total, 2 * MINUTE // 10**6) for total in (12, 13)],
+        ]
+        first = AT // 10**6 - MINUTE // 10**6
+        assert await it.rows(query, first, "cache.tokens_total") == [("counter_delta", 10, minute * MINUTE // 10**6) for minute in range(4)]
 
 
 async def test_totals_of_two_instances_that_do_not_name_themselves_stay_apart(tmp_path: Path) -> None:
@@ -306,3 +306,55 @@ def test_a_point_that_says_it_has_no_value_is_no_sample() -> None:
     request.point("cache.a", "gauge", as_int=1).flags = 1
     (batch,) = decoded(request)
     assert (list(batch.points), batch.dropped) == ([], 1)
+
+
+@pytest.mark.parametrize("kind", ["histogram", "exponential_histogram", "summary"])
+def test_a_point_of_thousands_of_buckets_is_refused_and_the_rest_lands(kind: str) -> None:
+    request = Request()
+    labels = {f"k{number}": "x" * 500 for number in range(60)}
+    if kind == "histogram":
+        request.point("cache.ms", kind, labels=labels, bucket_counts=[0] * 4_001, explicit_bounds=[float(n) for n in range(4_000)])
+    elif kind == "exponential_histogram":
+        request.point("cache.ms", kind, labels=labels, count=4_000).positive.bucket_counts.extend([1] * 4_000)
+    else:
+        point = request.point("cache.ms", kind, labels=labels)
+        for number in range(4_000):
+            point.quantile_values.add(quantile=number / 4_000)
+    request.point("cache.hits", "sum", as_int=1)
+    body = request.message.SerializeToString()
+    tracemalloc.start()
+    (batch,) = MetricsDecoder(SETTINGS).decode(body, PROTOBUF).batches
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (batch.rejects, [row.name for point in batch.points for row in point.samples]) == (  # type: ignore[union-attr]
+        {"too_many_buckets": 1},
+        ["cache.hits_total"],
+    )
+    assert peak < 5_000_000
+
+
+def test_points_whose_labels_would_fill_the_memory_are_refused_and_the_rest_lands() -> None:
+    request = Request()
+    large = {"count": 0, "bucket_counts": [0] * 500, "explicit_bounds": [float(n) for n in range(499)]}
+    for number in range(5):  # each 14 MB of labels
+        request.point("cache.ms", "histogram", labels={"n": number} | {f"k{place}": "x" * 500 for place in range(60)}, **large)
+    request.point("cache.hits", "sum", as_int=1)
+    decoder = MetricsDecoder(SETTINGS)
+    (batch,) = decoder.decode(request.message.SerializeToString(), PROTOBUF).batches
+    assert (len(batch.points), batch.rejects) == (5, {"too_many_points": 1})  # type: ignore[union-attr]
+
+
+def test_a_point_of_no_cache_is_dropped_before_anything_is_made_of_it() -> None:
+    request = Request()
+    request.point("http.ms", "histogram", bucket_counts=[0] * 4_001, explicit_bounds=[float(n) for n in range(4_000)])
+    (batch,) = decoded(request)
+    assert (list(batch.points), batch.rejects, batch.dropped) == ([], {}, 1)
+
+
+def test_a_bound_stands_among_the_labels_in_order_and_wins_over_one_of_its_name() -> None:
+    request = Request()
+    request.point("cache.ms", "histogram", count=1, labels={"le": "theirs", "a": '"', "z": "1", "l": "é"})
+    assert [(row.name, row.labels) for row in samples(request)] == [
+        ("cache.ms_bucket", '{"a":"\\"","l":"é","le":"+Inf","z":"1"}'),
+        ("cache.ms_count", '{"a":"\\"","l":"é","le":"theirs","z":"1"}'),
+    ]

@@ -12,7 +12,7 @@ from collectors.errors import Overloaded, StoreUnavailable, TooLarge, WriteFaile
 from collectors.metrics import CollectorMetrics
 from collectors.otlp.decode import PROTOBUF, decode_traces
 from collectors.pipeline import Pipeline
-from storage.errors import StoreCorrupt, StoreFull
+from storage.errors import StoreBusy, StoreCorrupt, StoreFull
 from storage.rows import SourceBatch, WriteResult
 from tests.collectors.support import request
 from tests.collectors.test_decode import SETTINGS
@@ -164,4 +164,19 @@ async def test_a_group_is_bounded_by_its_spans(monkeypatch: pytest.MonkeyPatch) 
     store.open.set()
     await asyncio.gather(*tasks)
     assert max(len(group) for group in store.transactions) <= 2
+    await pipeline.close()
+
+
+async def test_a_good_write_of_another_kind_ends_the_fault() -> None:
+    store = Store()
+    pipeline = Pipeline(store.write, queue_bytes=1000, metrics=CollectorMetrics())
+    pipeline.start()
+    store.error = StoreBusy("busy")
+    with pytest.raises(StoreUnavailable):
+        await (await submitted(pipeline, 0))
+    assert pipeline.fault == "StoreBusy"
+    await pipeline.call(lambda: None)  # it only read
+    assert pipeline.fault == "StoreBusy"
+    await pipeline.call(lambda: None, writes=True)
+    assert pipeline.fault == ""
     await pipeline.close()

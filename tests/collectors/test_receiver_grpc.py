@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,9 +15,13 @@ from google.rpc import status_pb2
 from grpc import aio
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from collectors.otlp.receiver_grpc import _SERVICES
+from collectors.metrics import CollectorMetrics
+from collectors.otlp.intake import Intake
+from collectors.otlp.receiver_grpc import _SERVICES, GrpcReceiver
+from collectors.pipeline import Pipeline
 from tests.collectors.process import collecting
 from tests.collectors.support import Running, running, settings
+from tests.support.polling import eventually
 
 
 @asynccontextmanager
@@ -74,3 +79,32 @@ def peak_kb(pid: int) -> int:
     found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
     assert found
     return int(found[1])
+
+
+class Arriving:
+    """gRPC's side of calls whose messages are on their way until `open` is set."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.now = self.most = 0
+
+    async def read(self) -> bytes:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await self.open.wait()
+        self.now -= 1
+        return b"x" * 10
+
+
+async def test_no_more_messages_are_read_at_once_than_the_queue_could_hold(tmp_path: Path) -> None:
+    given = settings(tmp_path, max_body_bytes=100, queue_bytes=250)
+    metrics = CollectorMetrics()
+    intake = Intake(given, Pipeline(lambda _: [], queue_bytes=given.queue_bytes, metrics=metrics), metrics)
+    receiver, arriving = GrpcReceiver(intake, given.grpc_bind), Arriving()
+    leases = [intake.lease() for _ in range(8)]
+    calls = [asyncio.create_task(receiver._message(arriving, lease)) for lease in leases]
+    await eventually(lambda: arriving.now == 2, what="two messages are read")
+    arriving.open.set()
+    assert await asyncio.gather(*calls) == [b"x" * 10] * 8
+    assert arriving.most == 2
+    assert [lease.bytes for lease in leases] == [10] * 8  # taken before the next may be read

@@ -323,6 +323,48 @@ def test_what_is_no_answer_of_a_server_says_what_was_expected(body: bytes, told:
         api.close()
 
 
+@pytest.mark.parametrize("result", [b"[]", b'[["x", 1]]', b'["soon", "1"]', b"[1e999]"])
+def test_a_server_that_does_not_tell_its_time_has_failed(result: bytes) -> None:
+    with replaying({"time()": (200, b'{"status": "success", "data": {"result": ' + result + b"}}")}) as url:
+        api = PrometheusApi(PrometheusServer(url), url)
+        with pytest.raises(ScrapeFailed, match="did not tell its time"):
+            api.now_ms()
+        api.close()
+
+
+class Answering(dict[str, tuple[int, bytes]]):
+    """Answers by what a query begins with: ranges end in widths that depend on the clock."""
+
+    def get(self, query: str, default: Any = None) -> Any:
+        return next((answer for begin, answer in self.items() if query.startswith(begin)), default)
+
+
+async def test_a_level_that_is_read_twice_is_stored_once_also_by_a_new_process(store: Store) -> None:
+    at_s = 1_800_000_000
+
+    def ok(data: Any) -> tuple[int, bytes]:
+        return 200, json.dumps({"status": "success", "data": data}).encode()
+
+    def level(at: int) -> tuple[int, bytes]:
+        metric = {"__name__": "vllm:kv_cache_usage_perc", "instance": "a:1", "job": "vllm"}
+        return ok({"result": [{"metric": metric, "values": [[at, "0.5"]]}]})
+
+    answers = Answering({"time()": ok({"result": [at_s, ""]}), "up{": ok({"result": []}), "{__name__": level(at_s - 10)})
+    answers["/api/v1/label/__name__/values"] = ok(["vllm:kv_cache_usage_perc"])
+    with replaying(answers) as url:
+        for _ in range(2):
+            async with reading(store, PrometheusServer(url, backfill_s=60)) as reader:
+                await reader.once()
+                await reader.once()
+        assert rows(store, "SELECT at_ms FROM metric_samples") == [((at_s - 10) * 1000,)]
+        async with reading(store, PrometheusServer(url, backfill_s=60)) as reader:
+            await reader.once()
+            answers["{__name__"] = level(at_s - 2)
+            await reader.once()
+            await reader.once()
+    assert rows(store, "SELECT at_ms FROM metric_samples") == [((at_s - 10) * 1000,), ((at_s - 2) * 1000,)]
+
+
 def test_a_sample_that_is_none_is_refused() -> None:
     with pytest.raises(ScrapeFailed, match="no time and number"):
         stretches([{"metric": {"__name__": "a"}, "values": [[1, "x"]]}])

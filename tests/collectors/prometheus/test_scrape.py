@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 from collectors.metrics import CollectorMetrics
 from collectors.prometheus.families import load
-from collectors.prometheus.scrape import Scraper, shown
+from collectors.prometheus.scrape import Scraper, shown, source_of
 from collectors.settings import ScrapeTarget
 from storage.rows import Scrape, SourceKey
 from tests.collectors.support import running, until
@@ -29,6 +29,16 @@ from tests.support.servers import free_port
 
 def test_a_url_is_shown_without_its_secrets() -> None:
     assert shown("http://user:pass@host:9/metrics?token=x") == "http://host:9/metrics"
+
+
+def test_sources_of_one_address_are_told_apart_by_query_and_match() -> None:
+    plain = source_of("scrape", "http://ann:pw@exporter:9121/scrape")
+    assert plain == SourceKey("scrape", "http://exporter:9121/scrape")
+    queries = [source_of("scrape", f"http://exporter:9121/scrape?target=redis{number}&key=s3cret") for number in (1, 2, 1)]
+    assert queries[0] == queries[2] != queries[1]
+    assert {one.service for one in queries} == {plain.service}
+    assert "s3cret" not in str(queries)
+    assert len({source_of("prometheus", "http://p", match).instance for match in ("", 'job="a"', 'job="b"')}) == 3
 
 
 class Target(BaseHTTPRequestHandler):
