@@ -22,10 +22,10 @@ from collectors.keyspace import Sample
 from collectors.metrics import CollectorMetrics
 from collectors.prometheus.families import OVERFLOW
 from collectors.prometheus.keep import labels_text
-from collectors.prometheus.scrape import Sink, shown
+from collectors.prometheus.scrape import Sink, shown, source_of
 from collectors.settings import RedisTarget
 from collectors.ticking import Ticker
-from storage.rows import CounterReading, SampleRow, Scrape, SourceKey
+from storage.rows import CounterReading, SampleRow, Scrape
 
 # INFO's field -> the name that redis_exporter gives it, so that one table of meanings serves both.
 _COUNTERS: Final = {
@@ -57,7 +57,7 @@ class RedisSampler:
         self._sink = sink
         self._metrics = metrics
         self._now_ms = now_ms
-        self._source = SourceKey("redis", shown(target.url))
+        self._source = source_of("redis", target.url)
         self._client = redis.asyncio.Redis.from_url(
             target.url,
             socket_timeout=target.timeout_s,

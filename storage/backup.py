@@ -181,21 +181,52 @@ def _copy(database: Database, target: Path) -> Copied:
 
 
 def _change(path: Path, fresh: Path, replaced: str) -> None:
-    if path.exists():
-        kept = path.parent / replaced / path.name
+    kept = path.parent / replaced / path.name
+    there = [place for place in (path, *_beside(path)) if place.exists()]
+    if there:
         kept.parent.mkdir(mode=0o700, exist_ok=True)
         if kept.exists():
             raise BackupInvalid(f"{kept} exists already; name another folder for what is replaced")
+    if path in there:
         # A link first: there is no moment at which the path names nothing.
         os.link(path, kept)
+    for log in there:
+        # The log of a damaged database holds rows that it lacks; beside the fresh file it would be read as that one's.
+        if log != path:
+            log.replace(kept.with_name(log.name))
     fresh.replace(path)
+    if there:
+        _sync(kept.parent)
     _sync(path.parent)
 
 
+def _beside(path: Path) -> tuple[Path, Path]:
+    """Return the paths of a database's log and of the log's index."""
+    return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
+
+
 def _require_unused(path: Path) -> None:
-    """Raise InUse unless no process has the database open. Folds its log into it."""
+    """Raise InUse unless no process has the database open. Folds its log into it; the log of a damaged one stays beside it."""
     if not path.exists():
         return
+    log, aside = _beside(path)[0], path.with_name(f".{path.name}-wal.aside")
+    aside.unlink(missing_ok=True)
+    folded = False
+    try:
+        # SQLite deletes the log of an empty or damaged file when it opens or closes it.
+        if log.exists():
+            os.link(log, aside)
+        folded = path.stat().st_size > 0 and _folds(path)
+    finally:
+        if aside.exists():
+            if folded or log.exists():
+                aside.unlink()
+            else:
+                aside.rename(log)
+
+
+def _folds(path: Path) -> bool:
+    """Fold a database's log into it; return whether that was possible, False when it is damaged. Raises InUse."""
     try:
         with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None)) as connection:
             # Leaving WAL needs the file for oneself: another connection is in the way, even an idle one.
@@ -205,12 +236,10 @@ def _require_unused(path: Path) -> None:
             raise _fault(error, path) from error
         mode = "wal"
     except sqlite3.DatabaseError:
-        # It is damaged, which may be why it is replaced. Its log belongs to it and goes too.
-        for suffix in ("-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        return
+        return False  # which may be why it is replaced
     if mode == "wal":
         raise InUse(f"{path} is in use: stop gateway, collector, worker and console first, then restore")
+    return True
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ _JOIN: Final = "FROM spans s JOIN sources o ON o.id = s.source_id"
 _BY_ID: Final = f"SELECT {_COLUMNS} {_JOIN} WHERE s.trace_id = ? AND s.span_id = ?"
 _WAITING: Final = f"SELECT {_COLUMNS}, s.waits_for {_JOIN} WHERE s.waits_for IN ({_MARKS})"
 # Of a key that is everywhere the newest are enough: a call's descriptions come within seconds of each other.
-_TWINS: Final = f"SELECT {_COLUMNS} {_JOIN} WHERE s.call_key IN ({_MARKS}) AND s.call_role <> '' ORDER BY s.id DESC LIMIT {_IN * 8}"
+_TWINS: Final = f"SELECT {_COLUMNS} {_JOIN} WHERE s.call_key = ? AND s.call_role <> '' ORDER BY s.id DESC LIMIT {MAX_TWINS}"
 _GONE_COLUMNS: Final = ", ".join(f'"{name}"' for name in ("source_id", *LookupRow._fields))
 _GONE: Final = f"DELETE FROM lookups WHERE trace_id = ? AND span_id = ? AND cache_kind IN {CALL_KINDS} RETURNING {_GONE_COLUMNS}"  # noqa: S608
 
@@ -222,15 +222,14 @@ class _Settling:
             key = self._new[-place - 1][2].call_key
             if key is not None:
                 groups.setdefault(key, []).append(place)
-        found: dict[int, list[_Node]] = {}
-        for row in self._by_keys(_TWINS, groups):
-            found.setdefault(row[11], []).append(_Node(*row))
         for key, places in groups.items():
-            if len(places) == 1 and key not in found:
+            # A probe a key: in one query for all, a key that is everywhere would hide the others' twins.
+            found = [_Node(*row) for row in self._cursor.execute(_TWINS, (key,)).fetchall()]
+            if len(places) == 1 and not found:
                 continue
             nodes = [self._node(place) for place in places]
             for at, one in enumerate(nodes):
-                for other in (*nodes[at + 1 : at + 1 + MAX_TWINS], *found.get(key, ())[:MAX_TWINS]):
+                for other in (*nodes[at + 1 : at + 1 + MAX_TWINS], *found):
                     self._compare(one, other)
 
     def _compare(self, one: _Node, other: _Node) -> None:

@@ -223,7 +223,7 @@ class MetricSample(SQLModel, table=True):
 
     __tablename__ = "metric_samples"
     metadata = telemetry_metadata
-    __table_args__ = (Index("ix_samples", "source_id", "name", "at_ms"),)
+    __table_args__ = (Index("ix_samples", "source_id", "name", "at_ms"), Index("ix_samples_at", "at_ms"))
 
     id: int | None = Field(default=None, primary_key=True)
     source_id: int
@@ -240,7 +240,7 @@ class MetricExemplar(SQLModel, table=True):
 
     __tablename__ = "metric_exemplars"
     metadata = telemetry_metadata
-    __table_args__ = (Index("ix_exemplars", "source_id", "name", "at_ms"),)
+    __table_args__ = (Index("ix_exemplars", "source_id", "name", "at_ms"), Index("ix_exemplars_at", "at_ms"))
 
     id: int | None = Field(default=None, primary_key=True)
     source_id: int

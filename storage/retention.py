@@ -48,8 +48,9 @@ RAW: Final = "raw"
 _SPANS: Final = _Table("spans", "start_ns", 1_000_000)
 _TRACES: Final = _Table("trace_summaries", "start_ns", 1_000_000)
 _SAMPLES: Final = _Table("metric_samples", "at_ms")
+_EXEMPLARS: Final = _Table("metric_exemplars", "at_ms")
 _KINDS: Final = (
-    _Kind(RAW, (_SPANS, _Table("lookups", "at_ms"), _TRACES), _MINUTE_MS),
+    _Kind(RAW, (_SPANS, _Table("lookups", "at_ms"), _TRACES, _SAMPLES, _EXEMPLARS), _MINUTE_MS),
     _Kind("rollups_10s", (_Table("rollups_10s", "at_ms"),), _MINUTE_MS),
     _Kind("rollups_1m", (_Table("rollups_1m", "at_ms"), _Table("totals_1m", "at_ms"), _Table("counter_minutes", "at_ms")), _HOUR_MS),
     _Kind("rollups_1h", (_Table("rollups_1h", "at_ms"), _Table("totals_1h", "at_ms"), _Table("counter_hours", "at_ms")), _HOUR_MS),
@@ -58,6 +59,14 @@ _NOTE: Final = """
 INSERT INTO removed (kind, before_ms, rows, last_ms, by_size) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (kind) DO UPDATE SET before_ms = max(before_ms, excluded.before_ms), rows = rows + excluded.rows,
   last_ms = excluded.last_ms, by_size = excluded.by_size
+"""
+
+
+# A counter that nothing is left of, and that was not seen since: pods and models come and go, each with series of its own.
+_FORGET: Final = """
+DELETE FROM counter_series WHERE id IN (
+  SELECT s.id FROM counter_series s WHERE s.at_ms < ? AND NOT EXISTS (SELECT 1 FROM counter_hours h WHERE h.series_id = s.id) LIMIT ?
+)
 """
 
 
@@ -118,7 +127,7 @@ class Sweeper:
         if not self._draining:
             return Step()
         for kinds in (_KINDS[:2], _KINDS[2:3]):
-            tables = [table for kind in kinds for table in kind.tables] + ([_SAMPLES] if kinds[0].name == RAW else [])
+            tables = [table for kind in kinds for table in kind.tables]
             horizon_ms = min((at for table in tables if (at := _nth(connection, table, self._rows)) is not None), default=None)
             if horizon_ms is None:
                 continue
@@ -133,8 +142,8 @@ class Sweeper:
     def _remove(self, connection: Connection, kind: _Kind, horizon_ms: int, *, now_ms: int, by_size: bool) -> int:
         """Remove some of the rows older than the horizon; return how many, 0 when there is none left."""
         removed = sum(_remove_from(connection, table, horizon_ms, self._rows) for table in kind.tables)
-        if kind.name == RAW:
-            removed += _remove_samples(connection, horizon_ms, self._rows)
+        if removed and kind is _KINDS[-1]:
+            connection.exec_driver_sql(_FORGET, (horizon_ms, self._rows))
         if removed:
             connection.exec_driver_sql(_NOTE, (kind.name, horizon_ms, removed, now_ms, by_size))
         return removed
@@ -165,22 +174,11 @@ def _remove_from(connection: Connection, table: _Table, horizon_ms: int, rows: i
     return connection.exec_driver_sql(f"DELETE FROM {name} WHERE {time} < ?", (bound,)).rowcount  # noqa: S608 - names from above
 
 
-def _remove_samples(connection: Connection, horizon_ms: int, rows: int) -> int:
-    """Samples and exemplars have no index by time alone: they are removed from the oldest number on, as far as they are old."""
-    removed = 0
-    for name in ("metric_samples", "metric_exemplars"):
-        first = int(connection.exec_driver_sql(f"SELECT coalesce(min(id), 0) FROM {name}").scalar_one())  # noqa: S608 - names from above
-        delete = f"DELETE FROM {name} WHERE id BETWEEN ? AND ? AND at_ms < ?"  # noqa: S608
-        removed += connection.exec_driver_sql(delete, (first, first + rows, horizon_ms)).rowcount
-    return removed
-
-
 def _nth(connection: Connection, table: _Table, rows: int) -> int | None:
     """Return when the row began that is so many after the oldest, in ms; the newest when there are fewer; None for an empty table."""
     name, time = table.name, table.time
-    order = "id" if table is _SAMPLES else time
     for direction, offset in (("", rows), ("DESC", 0)):
-        query = f"SELECT {time} FROM {name} ORDER BY {order} {direction} LIMIT 1 OFFSET ?"  # noqa: S608 - names from above
+        query = f"SELECT {time} FROM {name} ORDER BY {time} {direction} LIMIT 1 OFFSET ?"  # noqa: S608 - names from above
         at = connection.exec_driver_sql(query, (offset,)).scalar()
         if at is not None:
             return int(at) // table.unit

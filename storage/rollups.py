@@ -51,6 +51,7 @@ TOTALS: Final = {"rollups_1m": "totals_1m", "rollups_1h": "totals_1h"}
 TOTAL_DIMENSIONS: Final = ("at_ms", "cache_kind", "purpose", "outcome")
 _TOTAL_PLACES: Final = tuple(_DIMENSIONS.index(name) for name in TOTAL_DIMENSIONS)
 _TOTAL_UPSERTS: Final = {table: _upsert(TOTALS[table], TOTAL_DIMENSIONS) for table in TOTALS}
+_REMOVED: Final = "SELECT kind, before_ms FROM removed"  # the kinds of rollups have their tables' names
 _FINEST_MS: Final = WIDTHS_MS["rollups_10s"]
 _Key = tuple[Any, ...]
 _Groups = dict[_Key, tuple[list[int], Sketch]]
@@ -113,12 +114,15 @@ class Totals:
     def take_back(self, connection: Connection) -> None:
         """Remove all from the rollups of every width, where it was added before. A row that stands for no lookup goes."""
         groups = self._groups
+        removed_ms: dict[str, int] = {kind: before_ms for kind, before_ms in connection.exec_driver_sql(_REMOVED)}  # noqa: C416 - rows
         for table, width in WIDTHS_MS.items():
             if width != _FINEST_MS:
                 groups = _summed(groups, lambda key, width=width: (key[0] - key[0] % width, *key[1:]))  # type: ignore[misc]
-            _take_back(connection, table, _DIMENSIONS, groups)
+            # What retention has removed, or is about to, holds no longer what was added.
+            left = {key: group for key, group in groups.items() if key[0] >= removed_ms.get(table, 0)}
+            _take_back(connection, table, _DIMENSIONS, left)
             if table in TOTALS:
-                totals = _summed(groups, lambda key: tuple(key[place] for place in _TOTAL_PLACES))
+                totals = _summed(left, lambda key: tuple(key[place] for place in _TOTAL_PLACES))
                 _take_back(connection, TOTALS[table], TOTAL_DIMENSIONS, totals)
 
 

@@ -13,7 +13,7 @@ from pydantic_settings import SettingsConfigDict
 from app.config.addresses import is_loopback, reachable_url, split_bind, web_url
 from app.config.kept import KeptSettings
 from app.config.receiving import ReceivingSettings
-from app.config.sources import RedisTable, ServerTable, TargetTable
+from app.config.sources import RedisServers, Servers, Targets
 from app.errors import ConfigError
 from app.secretfiles import make_folder, read_or_make_secret
 from collectors.settings import CollectorSettings, PrometheusServer, RedisTarget, ScrapeTarget
@@ -182,17 +182,17 @@ class Config(ReceivingSettings, KeptSettings):
         allow_inf_nan=False,
         description="What running the cache costs, US dollars an hour. Unset: not known, and savings are shown gross.",
     )
-    scrape_targets: tuple[TargetTable, ...] = Field(
+    scrape_targets: Targets = Field(
         default=(),
         description="List of further /metrics pages: url, interval_s, timeout_s, jitter_ratio, bearer or username and password, ca_file, "
         "verify, max_body_bytes, max_series. The gateway's own is always scraped.",
     )
-    prometheus_servers: tuple[ServerTable, ...] = Field(
+    prometheus_servers: Servers = Field(
         default=(),
         description="List of Prometheus servers to ask for known counters: url, interval_s, timeout_s, match (label matchers), backfill_s, "
         "step_s, and as for a page bearer or username and password, ca_file, verify, max_body_bytes, max_series.",
     )
-    redis_servers: tuple[RedisTable, ...] = Field(
+    redis_servers: RedisServers = Field(
         default=(),
         description="List of Redis or Valkey servers to sample: url, interval_s, timeout_s, keys_per_tick, budget_ms, slowlog_entries.",
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from app.config.addresses import web_url
 
@@ -73,3 +74,21 @@ class RedisTable(_SourceTable):
         if not value.startswith(("redis://", "rediss://")):
             raise ValueError("expected redis://host:port/db or rediss://…")
         return value
+
+
+def _apart(rows: tuple[_SourceTable, ...]) -> tuple[_SourceTable, ...]:
+    """Refuse rows that would be stored as one source: their counters would be mixed."""
+    seen: dict[tuple[str, ...], int] = {}
+    for place, row in enumerate(rows, 1):
+        url = urlsplit(getattr(row, "url", ""))
+        source = (url.scheme, url.netloc.rpartition("@")[2], url.path, url.query, getattr(row, "match", ""))
+        if source in seen:
+            match = " and match" if isinstance(row, ServerTable) else ""
+            raise ValueError(f"rows {seen[source]} and {place} have the same url{match}: expected each source once; remove one of them")
+        seen[source] = place
+    return rows
+
+
+Targets = Annotated[tuple[TargetTable, ...], AfterValidator(_apart)]
+Servers = Annotated[tuple[ServerTable, ...], AfterValidator(_apart)]
+RedisServers = Annotated[tuple[RedisTable, ...], AfterValidator(_apart)]

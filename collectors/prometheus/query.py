@@ -89,7 +89,11 @@ class PrometheusApi:
 
     def now_ms(self) -> int:
         """Return the server's own time: its samples carry it, and clocks differ."""
-        return round(float(self.ask("time()")[0]) * 1000)
+        told = self.ask("time()")
+        try:
+            return round(float(told[0]) * 1000)
+        except (IndexError, TypeError, ValueError, OverflowError) as error:
+            raise ScrapeFailed(f"{self._place} did not tell its time; expected the Prometheus HTTP API under this URL") from error
 
     def names(self, wanted: Iterable[str]) -> list[str]:
         """Return which of these names the server has series of."""
@@ -220,7 +224,7 @@ def _start_ms(sources: Iterable[tuple[Stretch | None, bool]], at_ms: int) -> int
 
 
 def levels(found: Sequence[Stretch], families: Families, *, after_ms: int) -> list[SampleRow]:
-    """Return the newest value of each gauge, if it is later than after_ms."""
+    """Return the newest value of each gauge, if it is later than after_ms, of at most 500."""
     newest = [(one, one.points[-1]) for one in found if one.name in families.gauges and one.points and one.points[-1][0] > after_ms]
     return [SampleRow(one.name, labels_text(one.labels), "gauge", at_ms, value) for one, (at_ms, value) in newest[:_MOST_GAUGES]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
@@ -83,7 +84,7 @@ class Scraper:
 
     async def once(self, target: ScrapeTarget) -> None:
         """Scrape a target and store what came of it."""
-        source = SourceKey("scrape", shown(target.url))
+        source = source_of("scrape", target.url)
         try:
             page, at_ms = await self._fetch(target)
             if page.errors and not page.samples:
@@ -155,6 +156,13 @@ def _form(content_type: str, place: str) -> str:
     if media == "application/vnd.google.protobuf":
         raise ScrapeFailed(f"{place} answered in {media}; expected the text format, which was asked for")
     return TEXT
+
+
+def source_of(kind: str, url: str, *apart: str) -> SourceKey:
+    """Return the source that a URL is. What tells sources of one address apart, its query and `apart`, is its instance, as a digest."""
+    told = (urlsplit(url).query, *apart)
+    instance = hashlib.blake2b("\0".join(told).encode(), digest_size=6).hexdigest() if any(told) else ""
+    return SourceKey(kind, shown(url), instance)
 
 
 def shown(url: str) -> str:

@@ -10,10 +10,10 @@ from collectors.errors import ScrapeFailed
 from collectors.metrics import CollectorMetrics
 from collectors.prometheus.families import Families
 from collectors.prometheus.query import PrometheusApi, levels, readings, targets_snapshot, wanted_names
-from collectors.prometheus.scrape import Sink, shown
+from collectors.prometheus.scrape import Sink, shown, source_of
 from collectors.settings import PrometheusServer
 from collectors.ticking import Ticker
-from storage.rows import Scrape, SourceKey
+from storage.rows import Scrape
 
 _OVERLAP_MS: Final = 60_000  # a sample carries the time at which its scrape began, and is there when it ended; read twice, stored once
 _STEPS_PER_TICK: Final = 12  # a back-fill goes on in the next tick: the newest data of other sources must not wait for it
@@ -32,12 +32,14 @@ class ServerReader:
         self._metrics = metrics
         self._families = families
         self._now_ms = now_ms
-        self._source = SourceKey("prometheus", shown(server.url))
+        self._source = source_of("prometheus", server.url, server.match)
         self._api = PrometheusApi(server, shown(server.url))
         self._step_s = server.step_s
         self._names: list[str] = []
         self._ticks = 0
         self._read_to_ms: int | None = None  # on the server's clock
+        self._stored_ms = 0  # the newest reading that was there before the first look
+        self._levels: dict[tuple[str, str], int] = {}  # gauge (name, labels) -> the time of its value stored last
 
     def close(self) -> None:
         self._api.close()
@@ -60,7 +62,8 @@ class ServerReader:
         earliest_ms = end_ms - round(self._server.backfill_s * 1000)
         if self._read_to_ms is None:
             stored_ms = await self._sink.newest_ms(self._source)
-            self._read_to_ms = max(earliest_ms, stored_ms or 0)
+            self._stored_ms = stored_ms or 0
+            self._read_to_ms = max(earliest_ms, self._stored_ms)
         start_ms = max(earliest_ms, min(self._read_to_ms, end_ms) - _OVERLAP_MS)
         for _ in range(_STEPS_PER_TICK):
             stop_ms = min(end_ms, start_ms + round(self._step_s * 1000))
@@ -73,17 +76,21 @@ class ServerReader:
     async def _step(self, start_ms: int, end_ms: int, *, last: bool) -> None:
         found = await asyncio.to_thread(self._api.raw, self._names, start_ms=start_ms, end_ms=end_ms) if self._names else []
         snapshots = {}
+        gauges = levels(found, self._families, after_ms=max(end_ms - _OVERLAP_MS, self._stored_ms)) if last else []
         if last:
             known, down = await asyncio.to_thread(self._api.down)
             snapshots["targets"] = targets_snapshot(known, down)
         scrape = Scrape(
             self._now_ms(),
-            levels(found, self._families, after_ms=end_ms - _OVERLAP_MS) if last else (),
+            # A stretch overlaps the last one: its newest value may be the one that was stored then.
+            [one for one in gauges if one.at_ms > self._levels.get((one.name, one.labels), 0)],
             list(readings(found, self._families)),
             from_ms=start_ms,
             snapshots=snapshots,
         )
         faults = await self._sink.scraped(self._source, scrape, max_series=self._server.max_series)
+        if last:
+            self._levels = {(one.name, one.labels): one.at_ms for one in gauges}
         self._metrics.scrapes.labels("partial" if faults else "ok").inc()
 
 

@@ -218,6 +218,45 @@ def test_further_sources_reach_the_collector_and_their_secrets_no_error(tmp_path
     assert "password" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("rows", "refused"),
+    [
+        ("[[scrape_targets]]\nurl='http://x/scrape?target=a'\n[[scrape_targets]]\nurl='http://x/scrape?target=b'", False),
+        ("[[scrape_targets]]\nurl='http://x/scrape?target=a'\n[[scrape_targets]]\nurl='http://x/scrape?target=a'", True),
+        ("[[prometheus_servers]]\nurl='http://x'\nmatch='a=\"1\"'\n[[prometheus_servers]]\nurl='http://x'", False),
+        ("[[prometheus_servers]]\nurl='http://x'\nstep_s=10\n[[prometheus_servers]]\nurl='http://x'", True),
+        ("[[redis_servers]]\nurl='redis://a:s3cret@x'\n[[redis_servers]]\nurl='redis://x'", True),
+    ],
+)
+def test_a_source_is_named_once(tmp_path: Path, rows: str, *, refused: bool) -> None:
+    (tmp_path / "cachescope.toml").write_text(rows)
+    if not refused:
+        _load(tmp_path, DATA_DIR=str(tmp_path))
+        return
+    with pytest.raises(ConfigError, match="rows 1 and 2 have the same url") as caught:
+        _load(tmp_path, DATA_DIR=str(tmp_path))
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (("0", "180", "0"), "CACHESCOPE_KEEP_MINUTES_DAYS = '180': expected 0 .for ever., as keep_raw_days is"),
+        (("30", "10", "0"), "at least keep_raw_days, which is 30"),
+        (("30", "180", "90"), "KEEP_HOURS_DAYS = '90': expected 0 .for ever., or at least keep_minutes_days, which is 180"),
+        (("30", "30", "0"), ""),
+        (("30", "0", "0"), ""),
+    ],
+)
+def test_what_sums_is_kept_as_long_as_what_it_sums(tmp_path: Path, days: tuple[str, str, str], said: str) -> None:
+    given = dict(zip(("KEEP_RAW_DAYS", "KEEP_MINUTES_DAYS", "KEEP_HOURS_DAYS"), days, strict=True))
+    if not said:
+        _load(tmp_path, **given)
+        return
+    with pytest.raises(ConfigError, match=said):
+        _load(tmp_path, **given)
+
+
 def test_tls_needs_certificate_and_key_and_turns_the_collector_s_url_to_https(tmp_path: Path) -> None:
     config = _load(tmp_path, DATA_DIR=str(tmp_path), OTLP_TLS_CERT="/c.pem", OTLP_TLS_KEY="/k.pem", OTLP_TLS_CA="/ca.pem")
     tls = config.collector_settings().tls

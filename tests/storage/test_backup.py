@@ -202,6 +202,37 @@ def test_a_damaged_database_is_found_and_a_restore_mends_it(tmp_path: Path) -> N
     assert lookups(tmp_path) == 500
 
 
+def with_a_log(folder: Path, damage: str) -> bytes:
+    """Leave telemetry.db as a crash and a bad disk would: damaged, a log with its newest rows beside it. Return the log."""
+    store = open_telemetry(settings(folder), write=True)
+    spans.write(store, [batch(Made(99, trace=99))], now_ms=1)
+    path = folder / "telemetry.db"
+    log, content = (folder / "telemetry.db-wal").read_bytes(), bytearray(path.read_bytes())
+    store.close()
+    assert log
+    content[:4_096] = b"\xff" * 4_096
+    path.write_bytes(b"" if damage == "empty" else content)
+    (folder / "telemetry.db-wal").write_bytes(log)
+    return log
+
+
+@pytest.mark.parametrize("damage", ["empty", "overwritten"])
+def test_the_log_of_a_damaged_database_is_kept_with_it(tmp_path: Path, damage: str) -> None:
+    fill(tmp_path)
+    take(tmp_path, tmp_path / "copy")
+    log = with_a_log(tmp_path, damage)
+    ops = open_ops(settings(tmp_path))  # the second database is in use: nothing is restored
+    with pytest.raises(InUse):
+        backup.restore(tmp_path / "copy", databases(tmp_path), replaced="old")
+    ops.close()
+    assert (tmp_path / "telemetry.db-wal").read_bytes() == log
+    backup.restore(tmp_path / "copy", databases(tmp_path), replaced="old")
+    assert (tmp_path / "old" / "telemetry.db-wal").read_bytes() == log
+    assert not (tmp_path / "telemetry.db-wal").exists()
+    assert not list(tmp_path.glob(".*"))
+    assert lookups(tmp_path) == 20
+
+
 def test_a_folder_that_is_taken_or_cannot_be_made_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreMissing, match="nothing to back up"):
         take(tmp_path, tmp_path / "copy")

@@ -176,6 +176,19 @@ def test_the_same_id_in_every_span_and_a_ring_of_parents_end(telemetry: Store) -
     assert list(roles(telemetry, 1).values()).count(CALL) <= 1
 
 
+def test_a_key_that_is_everywhere_does_not_hide_the_twins_of_others(telemetry: Store) -> None:
+    outage = calls.key_of_failure("shop", "chat", "m", START_NS)
+
+    def failed(number: int) -> SpanRow:
+        return told(number, 1, None, tokens=None, start=number, end=number)._replace(call_key=outage, status=2)
+
+    send(telemetry, [("a", told(1, 1, None, answer="msg_1", cached=7, start=0, end=900))])
+    send(telemetry, [("a", failed(10 + number)) for number in range(2_100)])
+    send(telemetry, [("b", told(2, 2, None, answer="msg_1", cached=7, start=10, end=890)), ("a", failed(9_000))])
+    assert (roles(telemetry, 1), roles(telemetry, 2)) == ({1: REPEAT}, {2: CALL})
+    assert_books_balance(telemetry)
+
+
 _spans = st.lists(
     st.tuples(
         st.integers(0, 8),  # the parent's place among those before; itself = a root

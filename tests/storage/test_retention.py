@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from storage import metrics, spans
+from storage import counters, rollups, spans
 from storage.reads import hit_rate
 from storage.reads.window import Horizons, Scope, Window, horizons
 from storage.retention import Step, Sweeper, size
-from storage.rows import SampleRow, SourceKey, WriteResult
+from storage.rows import SampleRow, Scrape, SourceKey, WriteResult
 from storage.store import Store, open_telemetry
 from tests.storage.support import START_NS, Made, batch, settings
 from tests.storage.test_spans import one, rows
@@ -83,9 +83,45 @@ def test_minutes_go_before_hours_and_whole_hours_then_answer(telemetry: Store) -
 def test_old_samples_go_too(telemetry: Store) -> None:
     source = SourceKey("scrape", "http://gateway/metrics")
     old = [SampleRow("up", "{}", "gauge", NOW - 3 * DAY + number, 1.0) for number in range(35)]
-    metrics.write_samples(telemetry, source, [*old, SampleRow("up", "{}", "gauge", NOW, 1.0)], now_ms=1)
+    scrape = Scrape(NOW, [*old, SampleRow("up", "{}", "gauge", NOW, 1.0)])
+    counters.write_scrape(telemetry, source, scrape, now_ms=1, max_series=1)
     sweep(telemetry, keep_raw_days=2)
     assert rows(telemetry, "SELECT at_ms FROM metric_samples") == [(NOW,)]
+
+
+def test_samples_that_are_dated_in_the_future_do_not_keep_the_old_ones(telemetry: Store) -> None:
+    sample = "INSERT INTO metric_samples (source_id, name, labels, kind, at_ms, value) VALUES (1, 'up', '{}', 'gauge', ?, 1.0)"
+    exemplar = "INSERT INTO metric_exemplars (source_id, name, labels, at_ms, value, attributes) VALUES (1, 'x', '{}', ?, 1.0, '{}')"
+    times = [NOW + DAY + number for number in range(25)] + [NOW - 3 * DAY + number for number in range(35)]
+    with telemetry.write() as connection:
+        for query in (sample, exemplar):
+            connection.exec_driver_sql(query, [(at_ms,) for at_ms in times])
+    sweep(telemetry, keep_raw_days=2)
+    assert counts(telemetry, "metric_samples", "metric_exemplars") == [25, 25]
+
+
+def test_a_counter_that_nothing_is_left_of_is_forgotten_with_its_hours(telemetry: Store) -> None:
+    series = "INSERT INTO counter_series (id, source_id, name, labels, first_ms, at_ms, value) VALUES (?, 1, 'hits', ?, 0, ?, 1.0)"
+    hour = "INSERT INTO counter_hours (series_id, at_ms, increase, steps, covered_ms, resets, anomalies) VALUES (?, ?, 1.0, 1, 1, 0, 0)"
+    with telemetry.write() as connection:
+        connection.exec_driver_sql(series, [(1, "gone", NOW - 9 * DAY), (2, "quiet", NOW - 9 * DAY), (3, "seen", NOW)])
+        connection.exec_driver_sql(hour, [(1, NOW - 9 * DAY), (2, NOW - DAY), (3, NOW - 9 * DAY)])
+    sweep(telemetry, keep_hours_days=3)
+    assert rows(telemetry, "SELECT labels FROM counter_series ORDER BY id") == [("quiet",), ("seen",)]
+
+
+def test_what_is_taken_back_is_not_taken_from_minutes_that_were_removed(telemetry: Store) -> None:
+    totals = rollups.Totals()
+    totals.add(1, [made(1, 5 * DAY).lookup()])
+    with telemetry.write() as connection:
+        totals.write(connection)
+    sweep(telemetry, keep_minutes_days=2)
+    other = rollups.Totals()
+    other.add(1, [made(2, 5 * DAY).lookup()])
+    with telemetry.write() as connection:
+        other.write(connection)  # a late one, in the minute of which the first is gone
+        totals.take_back(connection)
+    assert [one(telemetry, f"SELECT sum(lookups) FROM {table}") for table in ("rollups_1m", "totals_1m", "rollups_1h")] == [1, 1, 1]
 
 
 def filled(store: Store) -> int:

@@ -11,11 +11,11 @@ from app.analysis.hit_rate import ELIGIBLE, HITS
 from app.views import causes, hit_rate, marks, overview, why, why_rows
 from app.views.why import Why
 from engine import semconv
-from storage import metrics
+from storage import counters, metrics
 from storage.errors import StoreMissing
 from storage.reads import changes
 from storage.reads.window import Scope, Window
-from storage.rows import SampleRow, SourceKey
+from storage.rows import SampleRow, Scrape, SourceKey
 from storage.store import Store, open_ops
 from tests.bench import incident
 from tests.support import telemetry
@@ -140,7 +140,7 @@ def test_a_restart_seen_in_scraped_counters_is_a_mark(tmp_path: Path) -> None:
     target = SourceKey("scrape", "http://127.0.0.1:8080/metrics")
     for at, value in ((NOW - 90_000, 50.0), (NOW - 60_000, 80.0), (NOW - 30_000, 4.0)):
         sample = SampleRow("cachescope_spans_total", metrics.labels_text({"result": "created"}), "counter", at, value)
-        metrics.write_samples(store, target, [sample], now_ms=at)
+        counters.write_scrape(store, target, Scrape(at, [sample]), now_ms=at, max_series=1)
     found, failure = marks.load(lambda: store, lambda: ops, HOUR, Scope())
     view = hit_rate.load(lambda: store, lambda: ops, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
     store.close()

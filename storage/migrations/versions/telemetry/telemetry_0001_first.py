@@ -131,6 +131,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_exemplars", "metric_exemplars", ["source_id", "name", "at_ms"], unique=False)
+    op.create_index("ix_exemplars_at", "metric_exemplars", ["at_ms"], unique=False)
     op.create_table(
         "metric_samples",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -144,6 +145,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_samples", "metric_samples", ["source_id", "name", "at_ms"], unique=False)
+    op.create_index("ix_samples_at", "metric_samples", ["at_ms"], unique=False)
     op.create_table(
         "rejects",
         sa.Column("source_id", sa.Integer(), nullable=False),
