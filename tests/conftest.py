@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -51,6 +52,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("shared_data"):
             item.stash[_MAY_SKIP] = True
             item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def _main_module() -> Iterator[None]:
+    """A page that Streamlit's AppTest runs becomes `__main__`; a process that a later test spawns would begin with running it."""
+    before = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = before
 
 
 @pytest.fixture(scope="session")
