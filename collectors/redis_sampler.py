@@ -21,10 +21,10 @@ from collectors.errors import ScrapeFailed
 from collectors.keyspace import Sample
 from collectors.metrics import CollectorMetrics
 from collectors.prometheus.families import OVERFLOW
-from collectors.prometheus.keep import labels_text
 from collectors.prometheus.scrape import Sink, shown, source_of
 from collectors.settings import RedisTarget
 from collectors.ticking import Ticker
+from storage.metrics import labels_text
 from storage.rows import CounterReading, SampleRow, Scrape
 
 # INFO's field -> the name that redis_exporter gives it, so that one table of meanings serves both.

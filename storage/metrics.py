@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import orjson
 from sqlalchemy import Connection
 
 from storage import sources
@@ -46,7 +47,7 @@ class Series:
 
 def labels_text(labels: Mapping[str, str]) -> str:
     """Return the one form in which a set of labels is stored."""
-    return json.dumps(dict(labels), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return orjson.dumps(labels, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def insert_samples(connection: Connection, source_id: int, samples: Sequence[SampleRow]) -> tuple[int, dict[str, int]]:

@@ -24,6 +24,7 @@ from collectors.otlp.decode import Decoded, source_key
 from collectors.otlp.messages import METRICS, scopes
 from collectors.otlp.wire import Attributes, pb_attributes
 from collectors.settings import CollectorSettings
+from storage.metrics import labels_text
 from storage.rows import ExemplarRow, MetricBatch, PointRows, SampleRow, SourceKey
 
 NOT_STORED = "not_stored"
@@ -66,14 +67,14 @@ class _Labels:
     def __init__(self, labels: Mapping[str, str]) -> None:
         self._held = labels
         self._around: dict[str, tuple[str, str]] = {}
-        self.own = _labels(labels)
+        self.own = labels_text(labels)
         self.bytes = len(self.own) * (1 if self.own.isascii() else 4)  # in memory, at most
 
     def plus(self, name: str, value: str) -> str:
         """Return them with one more, which wins over one of that name."""
         if name not in self._around:
-            before = _labels({key: held for key, held in self._held.items() if key < name})[:-1]
-            after = _labels({key: held for key, held in self._held.items() if key > name})[1:]
+            before = labels_text({key: held for key, held in self._held.items() if key < name})[:-1]
+            after = labels_text({key: held for key, held in self._held.items() if key > name})[1:]
             self._around[name] = (f'{before}{"," if len(before) > 1 else ""}"{name}":"', f'"{"," if len(after) > 1 else ""}{after}')
         before, after = self._around[name]
         return f"{before}{value}{after}"
@@ -328,12 +329,8 @@ def _exemplars(point: _Point, name: str, given: Any) -> Iterator[ExemplarRow]:
             value,
             one.trace_id if len(one.trace_id) == 16 and any(one.trace_id) else None,
             one.span_id if len(one.span_id) == 8 and any(one.span_id) else None,
-            _labels({text(key): _label(held) for key, held in left_out.items()}),
+            labels_text({text(key): _label(held) for key, held in left_out.items()}),
         )
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    return orjson.dumps(labels, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _label(value: object) -> str:

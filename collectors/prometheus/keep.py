@@ -9,20 +9,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import orjson
-
 from collectors.prometheus.families import Families
 from collectors.prometheus.parse import MOST_NOTES, Page, Sample
+from storage.metrics import labels_text
 from storage.rows import CounterReading, SampleRow, Scrape
 
 OWN: Final = "cachescope_"
 _MOST_GAUGES: Final = 500
 _TOLD_NOTES: Final = 3
-
-
-def labels_text(labels: Mapping[str, str]) -> str:
-    """Return the one form in which a set of labels is stored."""
-    return orjson.dumps(labels, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def sort(page: Page, families: Families, *, at_ms: int) -> Scrape:

@@ -21,8 +21,9 @@ from urllib3.util.retry import Retry
 
 from collectors.errors import ScrapeFailed
 from collectors.prometheus.families import Families
-from collectors.prometheus.keep import created_name, labels_text
+from collectors.prometheus.keep import created_name
 from collectors.settings import PrometheusServer
+from storage.metrics import labels_text
 from storage.rows import CounterReading, SampleRow
 
 _NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
