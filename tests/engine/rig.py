@@ -98,7 +98,8 @@ class Rig:
 
 
 def settings(folder: Path, **changes: Any) -> EngineSettings:
-    return replace(EngineSettings(cache_url=f"sqlite:///{folder / 'cache.db'}", secret=SECRET), **changes)
+    patient = EngineSettings(cache_url=f"sqlite:///{folder / 'cache.db'}", secret=SECRET, embedder_timeout_s=30)
+    return replace(patient, **changes)
 
 
 @asynccontextmanager
@@ -106,7 +107,7 @@ async def rig(folder: Path, *, semantic: bool = True, seed: int = 1, **changes: 
     """Yield a cache whose view was read once. Its monotonic clock stands still, so the view stays usable until a test moves it."""
     config, clock, monotonic = settings(folder, **changes), FakeClock(), [100.0]
     faults: Counter[tuple[str, str]] = Counter()
-    store = open_store(config.cache_url, timeout_s=0.5, clock=clock)
+    store = open_store(config.cache_url, timeout_s=30, clock=clock)
     memory = MemoryTier(config.memory_bytes, clock=clock)
     embedder = TrigramEmbedder()
     vector = PartitionedVectorTier(store, embedder_id=embedder.id, dimension=embedder.dimension, clock=clock) if semantic else None

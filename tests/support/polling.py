@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 
-async def eventually(condition: Callable[[], object], *, what: str, timeout_s: float = 20.0) -> None:
+async def eventually(condition: Callable[[], object], *, what: str, timeout_s: float = 60.0) -> None:
     """Poll, giving way to the loop, until the condition is true; fail with `what` at the deadline."""
     deadline = time.monotonic() + timeout_s
     while not condition():

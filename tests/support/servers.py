@@ -33,7 +33,7 @@ def free_port() -> int:
     raise AssertionError("no port is free")
 
 
-def wait_for(condition: Callable[[], object], *, what: str, timeout_s: float = 20.0) -> None:
+def wait_for(condition: Callable[[], object], *, what: str, timeout_s: float = 60.0) -> None:
     """Poll until the condition is true; fail with `what` at the deadline."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -84,9 +84,19 @@ def running_gateway(settings: GatewaySettings) -> Iterator[Gateway]:
                 client.close()
 
 
-def settings_for(cache_url: str, upstream_url: str, *, embedder: str = "none", **changes: Any) -> GatewaySettings:
+def settings_for(
+    cache_url: str, upstream_url: str, *, embedder: str = "none", store_timeout_s: float = 30, control_max_age_s: float = 30, **changes: Any
+) -> GatewaySettings:
+    """Return settings under which a slow machine is not a fault: a test of a deadline sets that deadline itself."""
     settings = GatewaySettings(
-        engine=EngineSettings(cache_url=cache_url, secret=SECRET, embedder=embedder),
+        engine=EngineSettings(
+            cache_url=cache_url,
+            secret=SECRET,
+            embedder=embedder,
+            store_timeout_s=store_timeout_s,
+            embedder_timeout_s=30,
+            control_max_age_s=control_max_age_s,
+        ),
         bind=f"127.0.0.1:{free_port()}",
         upstream_url=upstream_url,
         upstream_api_key="sk-upstream",

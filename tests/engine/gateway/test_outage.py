@@ -24,7 +24,7 @@ def breaker(gateway: Gateway, dependency: str, operation: str) -> dict[str, Any]
 
 @pytest.mark.parametrize("fault", ["read-only", "full"])
 def test_a_store_that_takes_no_writes_goes_on_serving_and_recovers(start: Start, own_redis: RedisServer, fault: str) -> None:
-    gateway = start(cache_url=own_redis.url)
+    gateway = start(cache_url=own_redis.url, store_timeout_s=0.5)
     client, server = gateway.openai(), redis.Redis.from_url(own_redis.url)
     plain(client, **ask("known"))
     if fault == "full":
@@ -49,7 +49,7 @@ def test_a_store_that_takes_no_writes_goes_on_serving_and_recovers(start: Start,
 
 
 def test_a_store_that_flaps_fails_nothing_and_adds_bounded_time(start: Start, own_redis: RedisServer, upstream: StubUpstream) -> None:
-    gateway = start(cache_url=own_redis.url)
+    gateway = start(cache_url=own_redis.url, store_timeout_s=0.5)
     client = gateway.openai()
     plain(client, **ask("known"))
     slowest, asked = 0.0, 0

@@ -65,7 +65,7 @@ def test_after_a_lost_generation_key_nothing_old_is_served(start: Start, redis_s
 
 
 def test_redis_stopped_under_load_fails_no_request_and_hits_resume(start: Start, own_redis: RedisServer, upstream: StubUpstream) -> None:
-    gateway = start(cache_url=own_redis.url)
+    gateway = start(cache_url=own_redis.url, store_timeout_s=0.5, control_max_age_s=1)
     clients = [gateway.openai() for _ in range(4)]
     for number in range(10):
         plain(clients[0], **ask(f"question {number}"))
@@ -101,7 +101,7 @@ def test_redis_stopped_under_load_fails_no_request_and_hits_resume(start: Start,
 
 
 def test_redis_that_hangs_slows_requests_but_fails_none(start: Start, own_redis: RedisServer, upstream: StubUpstream) -> None:
-    gateway = start(cache_url=own_redis.url)
+    gateway = start(cache_url=own_redis.url, store_timeout_s=0.5, control_max_age_s=1)
     plain(gateway.openai(), **ask())
     own_redis.pause()
     try:
