@@ -8,12 +8,17 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.servers import RedisCluster, RedisServer, running_cluster, running_redis
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 _MAY_SKIP = pytest.StashKey[bool]()
 _FORBIDDEN = pytest.StashKey[list[str]]()
+
+# A slow machine is no counterexample. With CI=true Hypothesis loads its own profile, which also derives the examples from the test alone.
+settings.register_profile("patient", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -36,7 +36,7 @@ async def test_one_owner_holds_a_lease_and_what_it_leaves_is_told(open_another: 
 
 async def test_a_lease_that_is_not_renewed_runs_out(store: StoreTier, clock: Callable[[], int]) -> None:
     assert await store.lease("k\0\ud800", "a", 30) is MINE
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while await store.lease("k\0\ud800", "b", 30) is not MINE:
         clock.now_ms += 10  # type: ignore[attr-defined]  # SQLite's time; Redis has its own
         assert time.monotonic() < deadline
@@ -62,9 +62,8 @@ async def test_a_control_record_is_read_by_its_exact_key(store: StoreTier) -> No
 
 
 async def test_waiting_for_a_change_ends_in_time(store: StoreTier) -> None:
-    begun = time.monotonic()
-    await store.control_changed(0.01)
-    assert time.monotonic() - begun < 5
+    async with asyncio.timeout(60):
+        await store.control_changed(0.01)
 
 
 @pytest.mark.parametrize("store_url", [pytest.param(name, marks=pytest.mark.redis) for name in ("redis", "redis_cluster")], indirect=True)
@@ -106,7 +105,8 @@ class Gateways:
 
 
 @pytest.fixture
-def world(open_another: Callable[[], StoreTier]) -> Gateways:
+def world(open_another: Callable[[], StoreTier], monkeypatch: pytest.MonkeyPatch) -> Gateways:
+    monkeypatch.setattr("engine.leases.DONE_MS", 60_000)  # a machine that stands still for seconds must not forget an end
     return Gateways(open_another)
 
 

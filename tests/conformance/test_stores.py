@@ -244,7 +244,7 @@ def _count_up(url: str, times: int) -> int:
     """Add one `times` times, each by compare-and-set; return how often another was faster."""
 
     async def run() -> int:
-        store = open_store(url, timeout_s=5)
+        store = open_store(url, timeout_s=30)
         lost = 0
         try:
             done = 0
@@ -264,7 +264,7 @@ def _count_up(url: str, times: int) -> int:
 
 def _claim(url: str) -> bool:
     async def run() -> bool:
-        store = open_store(url, timeout_s=5)
+        store = open_store(url, timeout_s=30)
         try:
             return await store.control_put("purge:one", "{}", expected=0) is not None
         finally:
@@ -285,7 +285,7 @@ def test_no_compare_and_set_of_several_processes_is_lost(store_url: str) -> None
         pool.starmap(_count_up, [(store_url, 30)] * 3)
 
     async def total() -> str:
-        store = open_store(store_url, timeout_s=5)
+        store = open_store(store_url, timeout_s=30)
         try:
             [doc] = await store.control_all("policy:count")
             assert doc.version == 90

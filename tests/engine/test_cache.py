@@ -378,7 +378,7 @@ async def test_thirty_two_concurrent_lookups_share_one_flight(tmp_path: Path) ->
 _WORDS = st.lists(st.sampled_from(["reset", "password", "invoice", "account", "please", "change", "my", "the"]), min_size=2, max_size=6)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(taught=st.lists(_WORDS, min_size=1, max_size=4), asked=_WORDS, low=st.floats(-1, 1), high=st.floats(-1, 1))
 def test_hits_are_monotone_in_the_threshold(
     tmp_path_factory: pytest.TempPathFactory, taught: list[list[str]], asked: list[str], low: float, high: float

@@ -306,7 +306,7 @@ async def test_control_works_without_a_gateway(tmp_path: Path) -> None:
 _ACTS = st.lists(st.tuples(st.sampled_from(["teach", "purge", "undo", "reclaim", "lose"]), st.integers(0, 5)), min_size=1, max_size=14)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @example(acts=[("purge", 0), ("teach", 0), ("lose", 0), ("undo", 0)])
 @example(acts=[("purge", 0), ("teach", 0), ("purge", 1), ("lose", 0), ("undo", 0)])
 @given(acts=_ACTS)

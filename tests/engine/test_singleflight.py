@@ -124,7 +124,7 @@ def test_any_mix_of_failures_leaves_no_flight_and_one_leader_at_a_time(script: l
             if end == "cancel":
                 await _spin(rounds)
                 task.cancel()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             results = await asyncio.gather(*tasks, return_exceptions=True)
         assert len(flights) == 0
         for (key, end, _), result in zip(script, results, strict=True):

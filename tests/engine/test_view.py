@@ -65,13 +65,13 @@ async def test_records_that_cannot_be_read_serve_nothing(tmp_path: Path) -> None
         assert not (await it.ask("hi")).hit
 
 
-async def test_the_poll_brings_another_gateways_act_within_a_second(tmp_path: Path) -> None:
+async def test_the_poll_brings_another_gateways_act(tmp_path: Path) -> None:
     async with rig(tmp_path, control_poll_s=0.02) as one, rig(tmp_path) as two:
         await one.cache.start()
         await two.teach("hi")
-        await eventually(lambda: one.cache.view.space("faq").generations.write != "", what="the new generation is seen", timeout_s=1)
+        await eventually(lambda: one.cache.view.space("faq").generations.write != "", what="the new generation is seen")
         assert (await one.ask("hi")).hit
         purge = await two.cache.control.purge("faq", operation_id="p1")
-        await eventually(lambda: one.cache.view.space("faq").generations.live == {purge.new}, what="the purge is seen", timeout_s=1)
+        await eventually(lambda: one.cache.view.space("faq").generations.live == {purge.new}, what="the purge is seen")
         assert one.cache.view.token == await one.store.control_token()
         assert not (await one.ask("hi")).hit

@@ -96,7 +96,7 @@ class RedisServer:
     def stop(self) -> None:
         if self.process:
             self.process.kill()
-            self.process.wait(timeout=10)
+            self.process.wait(timeout=60)
             self.process = None
 
     def discard(self) -> None:
@@ -142,7 +142,7 @@ class RedisCluster:
     def call(self, master: RedisServer, *command: object) -> bytes:
         """Send a command to one master; return the raw answer, of one packet."""
         words = [str(word).encode() for word in command]
-        with socket.create_connection(("127.0.0.1", master.port), timeout=5) as connection:
+        with socket.create_connection(("127.0.0.1", master.port), timeout=60) as connection:
             connection.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words))
             return connection.recv(1 << 20)
 
@@ -214,7 +214,7 @@ class PrometheusServer:
     def discard(self) -> None:
         if self.process:
             self.process.kill()
-            self.process.wait(timeout=10)
+            self.process.wait(timeout=60)
         shutil.rmtree(Path(self.folder), ignore_errors=True)
 
 

@@ -240,7 +240,10 @@ def _error(status: int, headers: dict[str, str]) -> Response:
 @contextlib.contextmanager
 def serving(app: Any, port: int, *, healthy: Callable[[], object] | None = None) -> Iterator[uvicorn.Server]:
     """Serve an ASGI app in a thread on a loopback port; stop it and wait for it."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="critical", ws="none", timeout_graceful_shutdown=1)
+    # A connection that was idle while the machine stood still must not be closed under the client that uses it again.
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=port, log_level="critical", ws="none", timeout_graceful_shutdown=1, timeout_keep_alive=600
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -251,7 +254,7 @@ def serving(app: Any, port: int, *, healthy: Callable[[], object] | None = None)
         yield server
     finally:
         server.should_exit = True
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while thread.is_alive() and time.monotonic() < deadline:
             thread.join(0.1)
         assert not thread.is_alive(), "a test server did not stop"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from engine.gateway.flights import Flights
 from engine.gateway.server import create_app
 from engine.gateway.state import GatewayState
 from engine.settings import EngineSettings, GatewaySettings
-from tests.support.servers import RedisServer, free_port
+from tests.support.servers import RedisServer, free_port, wait_for
 from tests.support.upstream import StubUpstream, running_upstream, serving
 
 ADMIN = "admin-token-of-the-tests"
@@ -38,31 +39,40 @@ class Gateway:
             base_url=f"{self.url}/v1",
             api_key=key,
             max_retries=0,
-            timeout=30,
+            timeout=60,
             default_headers={k.replace("_", "-"): v for k, v in headers.items()},
         )
         self.clients.append(client)
         return client
 
     def http(self, **options: Any) -> httpx.Client:
-        client = httpx.Client(base_url=self.url, timeout=30, **options)
+        client = httpx.Client(base_url=self.url, timeout=60, **options)
         self.clients.append(client)
         return client
 
     def control(self, method: str, path: str, **options: Any) -> Any:
-        answer = httpx.request(method, f"{self.url}/control/v1{path}", headers={"Authorization": f"Bearer {ADMIN}"}, timeout=30, **options)
+        answer = self.asked(method, path, **options)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    def asked(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Ask the control API; return its answer, whatever its status."""
+        headers = {"Authorization": f"Bearer {ADMIN}"}
+        return httpx.request(method, f"{self.url}/control/v1{path}", headers=headers, timeout=60, **options)
 
     def lookups(self, **labels: str) -> int:
         """Return how many lookups the gateway counted with these labels."""
         total = 0.0
-        for line in httpx.get(f"{self.url}/metrics").text.splitlines():
+        for line in httpx.get(f"{self.url}/metrics", timeout=60).text.splitlines():
             if line.startswith("cachescope_lookups_total{"):
                 found = dict(re.findall(r'(\w+)="([^"]*)"', line))
                 if all(found.get(name) == value for name, value in labels.items()):
                     total += float(line.rsplit(" ", 1)[1])
         return int(total)
+
+    def counts(self, count: int, **labels: str) -> None:
+        """Wait until it has counted so many lookups with these labels: one is recorded after its answer was sent."""
+        wait_for(lambda: self.lookups(**labels) == count, what=f"{count} lookups of {labels or 'any kind'} are counted")
 
 
 @contextlib.contextmanager
@@ -101,6 +111,7 @@ def settings_for(
         upstream_url=upstream_url,
         upstream_api_key="sk-upstream",
         admin_token=ADMIN,
+        upstream_connect_timeout_s=30,
     )
     return replace(settings, **changes)
 
@@ -155,3 +166,15 @@ def cache_status(headers: Any) -> dict[str, str | bool]:
     assert re.fullmatch(r'cachescope(; [a-z*][a-z0-9_\-.*]*(=([A-Za-z*][\w!#$%&\'*+\-.^`|~:/]*|-?\d+|"[ -~]*"))?)*', value), value
     parts = [part.strip().partition("=") for part in value.split(";")[1:]]
     return {name: text if equals else True for name, equals, text in parts}
+
+
+def misses_within(seconds: float, client: openai.OpenAI, *, purged: float) -> None:
+    """Ask what was purged at this time until it is no hit; fail when a request that begins `seconds` after the purge still hits.
+
+    How long a request or the whole machine stands still does not matter: what was asked earlier may hit.
+    """
+    while True:
+        begun = time.monotonic()
+        if not cache_status(client.chat.completions.with_raw_response.create(**ask()).headers).get("hit"):
+            return
+        assert begun - purged < seconds, "what was purged is still served"

@@ -41,8 +41,8 @@ def test_the_same_request_twice_is_an_exact_hit_with_identical_content(any_gatew
     assert 70_000 < int(told["ttl"]) < 100_000
     assert hit["cachescope-entry"] == miss["cachescope-entry"]
     assert int(hit["age"]) >= 0
-    assert any_gateway.lookups(outcome="exact_hit", purpose="traffic") == 1
-    assert any_gateway.lookups(outcome="miss", purpose="traffic") == 1
+    any_gateway.counts(1, outcome="exact_hit", purpose="traffic")
+    any_gateway.counts(1, outcome="miss", purpose="traffic")
 
 
 def test_a_stream_is_stored_and_replayed_with_identical_content(any_gateway: Gateway, upstream: StubUpstream) -> None:
@@ -152,7 +152,7 @@ def test_what_is_not_cacheable_bypasses_with_its_reason(gateway: Gateway, upstre
             assert cache_status(headers) == {"fwd": "bypass", "detail": reason}
     assert len(upstream.chats) == 6
     assert upstream.chats[-1].query == "api-version=7"
-    assert gateway.lookups(outcome="bypass") == 6
+    gateway.counts(6, outcome="bypass")
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
@@ -169,7 +169,7 @@ def test_upstream_errors_pass_through_and_are_never_stored(gateway: Gateway, ups
     upstream.behave()
     _, headers = plain(client, **ask())
     assert cache_status(headers) == {"fwd": "miss", "stored": True}
-    assert gateway.lookups(outcome="error") == 1
+    gateway.counts(1, outcome="error")
 
 
 def test_a_200_that_is_no_completion_passes_through_and_is_not_stored(gateway: Gateway, upstream: StubUpstream) -> None:
@@ -197,7 +197,7 @@ def test_an_upstream_that_hangs_is_a_504(start: Start, upstream: StubUpstream) -
             gateway.openai().chat.completions.create(**ask(), stream=stream)
         assert caught.value.status_code == 504
         assert caught.value.code == "upstream_timeout"
-    assert gateway.lookups(outcome="error") == 2
+    gateway.counts(2, outcome="error")
 
 
 def test_an_upstream_that_is_not_there_is_a_502(start: Start) -> None:
@@ -228,7 +228,7 @@ def test_a_stream_that_does_not_end_well_is_never_stored(gateway: Gateway, upstr
     assert answer.status_code == 200
     assert b"Answer" in sent
     assert sent.endswith(b"data: [DONE]\n\n") == (mode in ("stream_error", "garbled"))
-    assert gateway.lookups(outcome="error") == (0 if mode == "no_done" else 1)
+    gateway.counts(0 if mode == "no_done" else 1, outcome="error")
     if mode not in {"garbled", "no_done"}:
         assert b'"error"' in sent  # else a client would take the piece for the whole
     upstream.behave()

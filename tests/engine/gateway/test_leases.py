@@ -19,13 +19,16 @@ from tests.support.upstream import StubUpstream
 
 
 @pytest.fixture(params=["sqlite", pytest.param("redis", marks=pytest.mark.redis)])
-def pair(request: pytest.FixtureRequest, start: Start, tmp_path: Path) -> tuple[Gateway, Gateway]:
-    """Two gateways on one store, which know the namespace's generation."""
+def pair(request: pytest.FixtureRequest, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Gateway, Gateway]:
+    """Two gateways on one store, which know the namespace's generation. A machine that stands still costs no lease."""
+    monkeypatch.setattr("engine.leases.DONE_MS", 60_000)
     url = f"sqlite:///{tmp_path / 'shared.db'}"
     if request.param == "redis":
         server: RedisServer = request.getfixturevalue("redis_server")
         url = server.url
     both = start(cache_url=url), start(cache_url=url)
+    for gateway in both:
+        gateway.state.leases._lease_ms = 60_000
     plain(both[0].openai(), **ask("the first of its namespace"))
     wait_for(lambda: all(g.state.cache.view.space("default").generations.write for g in both), what="both know the generation")
     return both
@@ -51,7 +54,7 @@ def together(
         rest = [pool.submit(said, pair[number % 2].openai(), stream=number % 3 == 0) for number in range(1, 7)]
         wait_for(lambda: pair[0].flights.waiting == 3 and pair[1].flights.waiting == 2, what="all others wait")
         act(hold)
-        return [future.result(timeout=30) for future in [first, *rest]]
+        return [future.result(timeout=90) for future in [first, *rest]]
 
 
 def test_one_upstream_call_for_both_and_a_stream_gets_it_too(pair: tuple[Gateway, Gateway], upstream: StubUpstream) -> None:
@@ -81,4 +84,4 @@ def test_a_leader_whose_client_leaves_is_followed_by_another(pair: tuple[Gateway
             stream.close()
         wait_for(lambda: len(upstream.chats) == before + 2, what="the other gateway asks")
         hold.set()
-        assert other.result(timeout=30)[1] == {"fwd": "miss", "stored": True}
+        assert other.result(timeout=90)[1] == {"fwd": "miss", "stored": True}

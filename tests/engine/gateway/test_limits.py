@@ -114,7 +114,7 @@ def test_a_stream_with_an_odd_chunk_comes_whole_and_is_not_stored(start: Start) 
             answer = gateway.http().post(PATH, json=ask(stream=True))
             assert answer.content == sent
             assert cache_status(answer.headers) == {"fwd": "miss"}
-        wait_for(lambda: gateway.lookups(outcome="miss") == 2, what="both are recorded as misses")
+        gateway.counts(2, outcome="miss")
 
 
 def test_a_stream_without_events_ends_in_the_error_event(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ def test_embeddings_pass_through_and_are_a_bypass(gateway: Gateway, upstream: St
     assert len(raw.parse().data) == 2
     assert cache_status(raw.headers) == {"fwd": "bypass", "detail": "embeddings"}
     assert upstream.calls[-1].headers["authorization"] == "Bearer sk-client"
-    assert gateway.lookups(outcome="bypass") == 1
+    gateway.counts(1, outcome="bypass")
 
 
 def test_method_query_body_and_headers_are_untouched(gateway: Gateway, upstream: StubUpstream) -> None:
@@ -52,7 +52,7 @@ def test_other_methods_on_the_chat_path_pass_through(gateway: Gateway, upstream:
 @pytest.mark.parametrize("path", ["/v1/../admin", "/v1/%2e%2e/admin", "/v1/x/..%2F..%2Fadmin", "/v1/./models"])
 def test_a_path_with_dot_segments_does_not_leave_v1(gateway: Gateway, upstream: StubUpstream, path: str) -> None:
     host, port = gateway.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as raw:
+    with socket.create_connection((host, int(port)), timeout=60) as raw:
         raw.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         answer = b"".join(iter(lambda: raw.recv(65536), b""))
     assert b" 400 " in answer.split(b"\r\n")[0]

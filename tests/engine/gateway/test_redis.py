@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import redis
 
-from tests.engine.gateway.conftest import Start, ask, cache_status, settings_for
+from tests.engine.gateway.conftest import Start, ask, cache_status, misses_within, settings_for
 from tests.engine.gateway.test_chat import plain
 from tests.support.servers import RedisServer, wait_for
 from tests.support.upstream import StubUpstream
@@ -20,16 +20,15 @@ pytestmark = pytest.mark.redis
 def test_two_gateways_share_entries_and_a_purge_is_seen_by_both_within_a_second(
     start: Start, redis_server: RedisServer, upstream: StubUpstream
 ) -> None:
-    one, two = start(cache_url=redis_server.url), start(cache_url=redis_server.url)
-    plain(one.openai(), **ask())
+    one, two = (start(cache_url=redis_server.url, control_max_age_s=1) for _ in range(2))
+    wait_for(lambda: cache_status(plain(one.openai(), **ask())[1]).get("hit"), what="it is stored")
     client = two.openai()
-    wait_for(lambda: cache_status(plain(client, **ask())[1]).get("hit"), what="the other gateway hits", timeout_s=2)
+    wait_for(lambda: cache_status(plain(client, **ask())[1]).get("hit"), what="the other gateway hits")
     plain(client, **ask())  # now in the second gateway's memory too
     one.control("POST", "/purge", json={"namespace": "default", "operation_id": "op"})
     purged = time.monotonic()
-    assert cache_status(plain(one.openai(), **ask("else"))[1]).get("fwd") == "miss"
-    wait_for(lambda: cache_status(plain(client, **ask())[1]).get("hit") is None, what="the other gateway misses", timeout_s=1)
-    assert time.monotonic() - purged < 1.0
+    misses_within(1.0, client, purged=purged)
+    wait_for(lambda: cache_status(plain(one.openai(), **ask("else"))[1]).get("hit"), what="what comes after the purge is kept")
 
 
 @pytest.mark.parametrize("servers", ["redis_server", "redis_cluster"])
@@ -38,12 +37,12 @@ def test_gateways_hear_of_a_purge_before_they_ask(
 ) -> None:
     url = request.getfixturevalue(servers).url
     # Polls far apart: what is known sooner was pushed.
-    engine = replace(settings_for(url, upstream.url).engine, control_poll_s=40.0, control_max_age_s=120.0, store_timeout_s=5.0)
+    engine = replace(settings_for(url, upstream.url).engine, control_poll_s=40.0, control_max_age_s=120.0)
     one, two = (start(cache_url=url, engine=engine) for _ in range(2))
     plain(one.openai(), **ask())
     wait_for(lambda: cache_status(plain(two.openai(), **ask())[1]).get("hit"), what="the other gateway hits")
     one.control("POST", "/purge", json={"namespace": "default", "operation_id": "op"})
-    wait_for(lambda: "op" in two.state.cache.view.purges, what="the other gateway was told", timeout_s=20)
+    wait_for(lambda: "op" in two.state.cache.view.purges, what="the other gateway was told", timeout_s=30)
     assert cache_status(plain(two.openai(), **ask())[1]).get("fwd") == "miss"
 
 
@@ -58,7 +57,7 @@ def test_after_a_lost_generation_key_nothing_old_is_served(start: Start, redis_s
             store.delete(key)
     store.close()
     upstream.behave(answer="after the loss")
-    wait_for(lambda: all(not g.state.cache.view.space("default").generations.live for g in gateways), what="the loss is seen", timeout_s=2)
+    wait_for(lambda: all(not g.state.cache.view.space("default").generations.live for g in gateways), what="the loss is seen")
     for client in clients:
         answer, _ = plain(client, **ask())
         assert answer.choices[0].message.content == "after the loss"
@@ -88,15 +87,15 @@ def test_redis_stopped_under_load_fails_no_request_and_hits_resume(start: Start,
     try:
         wait_for(lambda: sum(bool(told.get("hit")) for told in seen) > 20, what="hits under load")
         own_redis.stop()
-        wait_for(lambda: not seen[-1].get("hit") and len(seen) > 50, what="misses while it is gone", timeout_s=10)
+        wait_for(lambda: not seen[-1].get("hit") and len(seen) > 50, what="misses while it is gone")
         assert gateway.http().get("/healthz").status_code == 200
         own_redis.start()
         since = len(seen)
-        wait_for(lambda: sum(bool(told.get("hit")) for told in seen[since:]) > 20, what="hits resume", timeout_s=20)
+        wait_for(lambda: sum(bool(told.get("hit")) for told in seen[since:]) > 20, what="hits resume")
     finally:
         stop.set()
         for thread in threads:
-            thread.join(timeout=30)
+            thread.join(timeout=90)
     assert not errors
 
 
@@ -108,10 +107,10 @@ def test_redis_that_hangs_slows_requests_but_fails_none(start: Start, own_redis:
         begun = time.monotonic()
         for number in range(3):
             plain(gateway.openai(), **ask(f"question {number}"))
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 30
     finally:
         own_redis.resume()
-    wait_for(lambda: cache_status(plain(gateway.openai(), **ask())[1]).get("hit"), what="hits resume", timeout_s=10)
+    wait_for(lambda: cache_status(plain(gateway.openai(), **ask())[1]).get("hit"), what="hits resume")
 
 
 def test_a_gateway_starts_without_its_store_and_spends_nobody_elses_key(own_redis: RedisServer, upstream: StubUpstream) -> None:

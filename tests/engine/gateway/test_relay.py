@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
-from dataclasses import replace
-from functools import partial
 
 import pytest
 
-from tests.engine.gateway.conftest import Gateway, Start, ask, cache_status, settings_for
+from tests.engine.gateway.conftest import Gateway, Start, ask, cache_status
 from tests.engine.gateway.test_chat import plain, streamed, text
 from tests.support.servers import wait_for
 from tests.support.upstream import StubUpstream
@@ -25,26 +22,24 @@ def test_a_streamed_miss_is_a_miss_while_the_upstream_keeps_its_connection_open(
         chunks, told = streamed(gateway.openai(), **ask())
         assert text(chunks).startswith("Answer to")
         assert cache_status(told) == {"fwd": "miss"}
-        wait_for(lambda: gateway.lookups() == 1, what="the lookup is recorded")
-        assert gateway.lookups(outcome="miss") == 1
+        gateway.counts(1)
+        gateway.counts(1, outcome="miss")
         assert gateway.state.telemetry.counters()['cachescope_stores_total{result="stored"}'] == 1
         assert cache_status(plain(gateway.openai(), **ask())[1])["hit"] is True
     finally:
         linger.set()
 
 
-def test_a_lookup_is_recorded_when_its_answer_is_sent_and_not_when_the_upstream_lets_go(gateway: Gateway, upstream: StubUpstream) -> None:
-    def recorded(count: int) -> bool:
-        return gateway.lookups(outcome="miss") == count
-
+def test_a_lookup_is_recorded_when_its_answer_is_sent_and_not_when_the_upstream_lets_go(
+    gateway: Gateway, upstream: StubUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.gateway.relay._DRAIN_S", 3_600)  # what waits for it is never recorded
     linger = threading.Event()
     upstream.behave(linger=linger)
     try:
         for number in range(5):
-            begun = time.perf_counter()
             streamed(gateway.openai(), **ask(f"question {number}"))
-            taken_s = time.perf_counter() - begun
-            wait_for(partial(recorded, number + 1), what="the lookup is recorded", timeout_s=max(0.2, taken_s))
+            gateway.counts(number + 1, outcome="miss")
     finally:
         linger.set()
 
@@ -56,8 +51,8 @@ def test_an_end_of_any_kind_is_what_it_was_and_never_a_client_that_left(gateway:
     try:
         with gateway.http().stream("POST", PATH, json=ask(stream=True)) as answer:
             answer.read()
-        wait_for(lambda: gateway.lookups() == 1, what="the lookup is recorded")
-        assert gateway.lookups(outcome="miss" if mode == "ignore_stream" else "error") == 1
+        gateway.counts(1)
+        gateway.counts(1, outcome="miss" if mode == "ignore_stream" else "error")
         results = {name for name in gateway.state.telemetry.counters() if name.startswith("cachescope_stores_total")}
         assert not any("client_left" in name for name in results)
     finally:
@@ -65,21 +60,24 @@ def test_an_end_of_any_kind_is_what_it_was_and_never_a_client_that_left(gateway:
 
 
 def test_a_client_that_leaves_while_its_answer_is_stored_loses_nothing(upstream: StubUpstream, sqlite_url: str, start: Start) -> None:
-    engine = replace(settings_for(sqlite_url, upstream.url).engine, store_timeout_s=10)
-    gateway = start(engine=engine)
+    gateway = start(store_timeout_s=60)
     plain(gateway.openai(), **ask("to begin the generation"))
-    lock = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
+    hold = threading.Event()
+    upstream.behave(hold=hold)
+    lock = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None, timeout=60)
     try:
-        lock.execute("BEGIN IMMEDIATE")
         with gateway.http().stream("POST", PATH, json=ask(stream=True)) as answer:
-            next(answer.iter_raw())
+            chunks = answer.iter_raw()  # held: dropping the iterator closes the connection
+            next(chunks)  # the lookup has its lease: only the store of the answer waits for the lock
+            lock.execute("BEGIN IMMEDIATE")
+            hold.set()
             wait_for(lambda: len(upstream.chats) == 2 and upstream.streaming == 0, what="the upstream's answer is whole")
         for _ in range(5):  # each answer comes after the gateway saw the closed connection
             assert gateway.http().get("/healthz").status_code == 200
         lock.execute("ROLLBACK")
     finally:
         lock.close()
-    wait_for(lambda: gateway.lookups() == 2, what="both lookups are recorded")
-    assert gateway.lookups(outcome="miss") == 2
+    gateway.counts(2)
+    gateway.counts(2, outcome="miss")
     assert cache_status(gateway.http().post(PATH, json=ask()).headers)["hit"] is True
     assert len(upstream.chats) == 2

@@ -29,7 +29,7 @@ def test_a_paraphrase_is_a_semantic_hit_plain_and_streamed(semantic: Gateway, up
     assert cache_status(hit)["detail"] == "semantic"
     assert text(chunks) == first.choices[0].message.content
     assert len(upstream.chats) == 1
-    assert semantic.lookups(outcome="semantic_hit") == 2
+    semantic.counts(2, outcome="semantic_hit")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import httpx
 import orjson
 import pytest
 
-from tests.engine.gateway.conftest import Start, ask, cache_status
+from tests.engine.gateway.conftest import Start, ask, cache_status, misses_within
 from tests.engine.gateway.test_chat import plain
 from tests.engine.gateway.test_run import answers, begin
 from tests.support.servers import free_port, wait_for
@@ -24,16 +24,15 @@ PATH = "/v1/chat/completions"
 
 
 def test_two_gateways_on_one_file_share_entries_and_a_purge_is_seen_by_both_within_a_second(start: Start, upstream: StubUpstream) -> None:
-    one, two = start(), start()
-    plain(one.openai(), **ask())
+    one, two = start(control_max_age_s=1), start(control_max_age_s=1)
+    wait_for(lambda: cache_status(plain(one.openai(), **ask())[1]).get("hit"), what="it is stored")
     client = two.openai()
-    wait_for(lambda: cache_status(plain(client, **ask())[1]).get("hit"), what="the other gateway hits", timeout_s=2)
+    wait_for(lambda: cache_status(plain(client, **ask())[1]).get("hit"), what="the other gateway hits")
     plain(client, **ask())  # now in the second gateway's memory too
     one.control("POST", "/purge", json={"namespace": "default", "operation_id": "op"})
     purged = time.monotonic()
-    assert cache_status(plain(one.openai(), **ask("else"))[1])["fwd"] == "miss"
-    wait_for(lambda: cache_status(plain(client, **ask())[1]).get("hit") is None, what="the other gateway misses", timeout_s=1)
-    assert time.monotonic() - purged < 1.0
+    misses_within(1.0, client, purged=purged)
+    wait_for(lambda: cache_status(plain(one.openai(), **ask("else"))[1]).get("hit"), what="what comes after the purge is kept")
 
 
 @pytest.mark.parametrize("rounds", [5])
@@ -45,7 +44,7 @@ def test_a_gateway_killed_under_load_leaves_whole_entries_and_serves_nothing_wro
     asked = iter(range(10**9))
 
     def load(port: int, stop: threading.Event, wrong: list[str]) -> None:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             while not stop.is_set():
                 number = next(asked)
                 text = f"question {number} " + "x" * (number % 7 * 900)
@@ -71,13 +70,13 @@ def test_a_gateway_killed_under_load_leaves_whole_entries_and_serves_nothing_wro
                 thread.start()
             wait_for(partial(has_grown, stored, len(stored) + 15), what="answers are being stored")
             os.kill(process.pid, signal.SIGKILL)
-            process.wait(timeout=10)
+            process.wait(timeout=60)
         finally:
             stop.set()
             for thread in threads:
-                thread.join(timeout=30)
+                thread.join(timeout=90)
             process.kill()
-            process.communicate(timeout=10)
+            process.communicate(timeout=60)
         assert not wrong
         _check_whole(sqlite_url)
 
@@ -108,7 +107,7 @@ def _serves_all(sqlite_url: str, upstream: StubUpstream, stored: set[int]) -> No
     try:
         wait_for(lambda: answers(port), what="the gateway is ready")
         calls = len(upstream.chats)
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             for number in stored:
                 answer = client.post(PATH, json=ask(f"question {number} " + "x" * (number % 7 * 900)))
                 assert cache_status(answer.headers).get("hit") is True, number
@@ -116,4 +115,4 @@ def _serves_all(sqlite_url: str, upstream: StubUpstream, stored: set[int]) -> No
         assert len(upstream.chats) == calls
     finally:
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)

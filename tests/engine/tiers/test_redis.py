@@ -30,7 +30,7 @@ def server(redis_server: RedisServer) -> Iterator[driver.Redis]:
 
 @pytest.fixture
 async def store(redis_server: RedisServer) -> AsyncIterator[RedisTier]:
-    made = RedisTier(redis_server.url, timeout_s=2, clock=FakeClock())
+    made = RedisTier(redis_server.url, timeout_s=30, clock=FakeClock())
     yield made
     await made.close()
 
@@ -87,26 +87,26 @@ async def test_the_probe_outlives_whatever_fails_in_it(own_redis: RedisServer) -
                 raise self.failures.pop(0)
             await super()._drop_idle()
 
-    store = Failing(own_redis.url, timeout_s=0.5, clock=FakeClock())
+    store = Failing(own_redis.url, timeout_s=30, clock=FakeClock())
     await store.put(entry())
     store._went_down()
     with pytest.raises(TierUnavailable):
         await store.get(key_of(0))
-    await eventually(lambda: not store._down, what="the server is found to be back", timeout_s=20)
+    await eventually(lambda: not store._down, what="the server is found to be back")
     assert await store.get(key_of(0)) is not None
     assert store.faults["probe"] == 1
     await store.close()
 
 
 async def test_a_probe_that_is_gone_is_begun_anew_by_the_next_call(redis_server: RedisServer) -> None:
-    store = RedisTier(redis_server.url, timeout_s=0.5, clock=FakeClock())
+    store = RedisTier(redis_server.url, timeout_s=30, clock=FakeClock())
     store._went_down()
     assert store._probe is not None
     store._probe.cancel()
     await asyncio.gather(store._probe, return_exceptions=True)
     with pytest.raises(TierUnavailable):
         await store.get(key_of(0))
-    await eventually(lambda: not store._down, what="the server is found to be back", timeout_s=20)
+    await eventually(lambda: not store._down, what="the server is found to be back")
     await store.close()
 
 
@@ -117,10 +117,10 @@ async def test_listening_goes_on_after_whatever_ended_it(redis_server: RedisServ
         connects.append(1)
         if len(connects) == 1:
             raise AttributeError("no writer")
-        return driver.asyncio.Redis(connection_pool=listening_pool(redis_server.url, 2))
+        return driver.asyncio.Redis(connection_pool=listening_pool(redis_server.url, 30))
 
     announcements = Announcements(connect)
     await announcements.wait(0.01)
-    await eventually(lambda: announcements.listening, what="it listens", timeout_s=20)
+    await eventually(lambda: announcements.listening, what="it listens")
     assert announcements.faults == 1
     await announcements.close()

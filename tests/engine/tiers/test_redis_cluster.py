@@ -16,7 +16,7 @@ pytestmark = pytest.mark.redis
 
 @pytest.fixture
 async def store(redis_cluster: RedisCluster) -> AsyncIterator[RedisClusterTier]:
-    made = RedisClusterTier(redis_cluster.url, timeout_s=5, clock=FakeClock())
+    made = RedisClusterTier(redis_cluster.url, timeout_s=30, clock=FakeClock())
     yield made
     await made.close()
 
