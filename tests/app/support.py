@@ -49,7 +49,7 @@ def fill(config: Config, namespace: str, count: int) -> str:
     """Store entries that are visible now; return their generation."""
 
     async def work() -> str:
-        store = open_store(config.shared_cache_url, timeout_s=5)
+        store = open_store(config.shared_cache_url, timeout_s=30)
         try:
             made = await Control(store).purge(namespace, operation_id=operation())
             now = now_ms()
@@ -67,7 +67,7 @@ def stored(config: Config, namespace: str) -> int:
     """Count every unexpired entry in the file, visible or not."""
 
     async def work() -> int:
-        store = open_store(config.shared_cache_url, timeout_s=5)
+        store = open_store(config.shared_cache_url, timeout_s=30)
         try:
             count, cursor = 0, ""
             while True:

@@ -321,7 +321,7 @@ async def run(http_bind: str, grpc_bind: str, *, cases: int, seed: int, lanes: i
             for _ in left:
                 case = maker.case()
                 try:
-                    async with asyncio.timeout(30):
+                    async with asyncio.timeout(90):
                         outcome = await (_over_grpc(channel, case) if case.over_grpc else _over_http(connection, case))
                 except Exception as error:  # noqa: BLE001 - whatever it was, the request was not answered as it must be
                     report.wrong.append((f"{type(error).__name__}: {error}", case))
@@ -360,7 +360,7 @@ async def _over_http(connection: tuple[asyncio.StreamReader, asyncio.StreamWrite
 
 async def _over_grpc(channel: aio.Channel, case: Case) -> str:
     try:
-        body = await channel.unary_unary(f"/{_SERVICES[case.signal]}/Export")(case.body, timeout=30)
+        body = await channel.unary_unary(f"/{_SERVICES[case.signal]}/Export")(case.body, timeout=60)
     except aio.AioRpcError as error:
         if error.code().name not in GRPC_CODES:
             raise

@@ -54,7 +54,7 @@ def agent(folder: Path, *, to: str, protocol: str, token: str = "", batch: int =
     finally:
         if process.poll() is None:
             process.kill()
-            process.wait(timeout=10)
+            process.wait(timeout=60)
 
 
 def _listens(where: str) -> bool:

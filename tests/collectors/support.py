@@ -23,7 +23,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def settings(folder: Path, **changes: Any) -> CollectorSettings:
-    storage = StorageSettings(f"sqlite:///{folder / 'telemetry.db'}", f"sqlite:///{folder / 'ops.db'}")
+    storage = StorageSettings(f"sqlite:///{folder / 'telemetry.db'}", f"sqlite:///{folder / 'ops.db'}", busy_timeout_s=60)
     ports = {"grpc_bind": f"127.0.0.1:{free_port()}", "http_bind": f"127.0.0.1:{free_port()}"}
     return replace(CollectorSettings(storage), **(ports | changes))
 
@@ -53,7 +53,7 @@ async def running(folder: Path, **changes: Any) -> AsyncIterator[Running]:
     collector = Collector(given)
     await collector.start()
     try:
-        async with httpx.AsyncClient(base_url=f"http://{given.http_bind}", timeout=30) as client:
+        async with httpx.AsyncClient(base_url=f"http://{given.http_bind}", timeout=60) as client:
             yield Running(collector, given, client, folder)
     finally:
         await collector.stop()

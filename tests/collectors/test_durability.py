@@ -28,7 +28,7 @@ class Sender:
         self._thread.start()
 
     def _run(self) -> None:
-        with httpx.Client(timeout=10) as client:
+        with httpx.Client(timeout=60) as client:
             while True:
                 body = request(_SPANS, first=self._next).SerializeToString()
                 try:
@@ -40,7 +40,7 @@ class Sender:
                 self._next += _SPANS
 
     def join(self) -> None:
-        self._thread.join(timeout=20)
+        self._thread.join(timeout=90)
         assert not self._thread.is_alive()
 
 
@@ -62,7 +62,7 @@ def kill_often(folder: Path, kills: int, *, seed: int) -> tuple[int, int]:
                 started = start(given)  # starts while the load runs, on the same database
             wait_for(lambda: sum(len(one.acknowledged) for one in senders) >= goal, what="spans are acknowledged")  # noqa: B023
             os.kill(process.pid, signal.SIGKILL)
-            process.wait(timeout=10)
+            process.wait(timeout=60)
             for sender in senders:
                 sender.join()
                 acknowledged.update(sender.acknowledged)
@@ -85,7 +85,7 @@ def test_sigterm_commits_what_was_taken_and_exits_0(tmp_path: Path) -> None:
         senders = [Sender(f"http://{given.http_bind}/v1/traces", first=number * 1_000_000) for number in range(4)]
         wait_for(lambda: all(len(one.acknowledged) >= 3 * _SPANS for one in senders), what="spans are acknowledged")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=15) == 0
+        assert process.wait(timeout=90) == 0
         for sender in senders:
             sender.join()
     acknowledged = {number for sender in senders for number in sender.acknowledged}

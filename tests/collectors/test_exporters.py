@@ -33,7 +33,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from engine import semconv as sc
 from engine.types import Outcome
 from tests.collectors.rotel_agent import agent
-from tests.collectors.support import Running, running, settings
+from tests.collectors.support import Running, running, settings, until
 
 
 class Seen(SpanExporter):
@@ -71,15 +71,15 @@ def exporters(it: Running, kind: str) -> dict[str, Any]:
     if kind == "http":
         url = f"http://{it.settings.http_bind}/v1"
         return {
-            "traces": HttpExporter(endpoint=f"{url}/traces"),
-            "metrics": HttpMetrics(endpoint=f"{url}/metrics"),
-            "logs": HttpLogs(endpoint=f"{url}/logs"),
+            "traces": HttpExporter(endpoint=f"{url}/traces", timeout=60),
+            "metrics": HttpMetrics(endpoint=f"{url}/metrics", timeout=60),
+            "logs": HttpLogs(endpoint=f"{url}/logs", timeout=60),
         }
     where = it.settings.grpc_bind
     return {
-        "traces": GrpcExporter(endpoint=where, insecure=True),
-        "metrics": GrpcMetrics(endpoint=where, insecure=True),
-        "logs": GrpcLogs(endpoint=where, insecure=True),
+        "traces": GrpcExporter(endpoint=where, timeout=60, insecure=True),
+        "metrics": GrpcMetrics(endpoint=where, timeout=60, insecure=True),
+        "logs": GrpcLogs(endpoint=where, timeout=60, insecure=True),
     }
 
 
@@ -136,7 +136,7 @@ async def test_the_real_exporters_try_again_when_told_to_and_nothing_is_lost(tmp
             other.execute("BEGIN IMMEDIATE")  # what they send now is refused
             sending = [asyncio.create_task(asyncio.to_thread(send, exporters(it, kind)["traces"])) for kind in ("http", "grpc")]
             failures = it.collector.metrics.failures
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while not all(failures.labels(kind, "StoreUnavailable")._value.get() for kind in ("http", "grpc")):
                     await asyncio.sleep(0.01)
             other.execute("ROLLBACK")
@@ -154,10 +154,10 @@ async def test_spans_of_the_real_exporter_land(tmp_path: Path, protocol: str) ->
         if protocol.startswith("http"):
             compression = Compression.Gzip if "gzip" in protocol else Compression.NoCompression
             url = f"http://{it.settings.http_bind}/v1/traces"
-            exporter = HttpExporter(endpoint=url, headers=headers, compression=compression)
+            exporter = HttpExporter(endpoint=url, timeout=60, headers=headers, compression=compression)
         else:
             packed = grpc.Compression.Gzip if "gzip" in protocol else grpc.Compression.NoCompression
-            exporter = GrpcExporter(endpoint=it.settings.grpc_bind, insecure=True, headers=headers, compression=packed)
+            exporter = GrpcExporter(endpoint=it.settings.grpc_bind, timeout=60, insecure=True, headers=headers, compression=packed)
         results = await asyncio.to_thread(send, exporter)
         assert results == [SpanExportResult.SUCCESS] * 2
         assert await it.rows("SELECT outcome, namespace, similarity FROM lookups") == [("semantic_hit", "faq", 0.97)]
@@ -186,9 +186,13 @@ async def test_a_real_collector_forwards_the_sdk_s_traffic_and_nothing_is_lost(
         bind = it.settings.grpc_bind if protocol == "grpc" else it.settings.http_bind
         with agent(tmp_path, to=f"http://{bind}", protocol=protocol, token="t") as between:
             where = between.grpc
-            await asyncio.to_thread(send_many, GrpcExporter(endpoint=where, insecure=True), 300)
-            await asyncio.to_thread(send_metrics, GrpcMetrics(endpoint=where, insecure=True))
-            await asyncio.to_thread(send_logs, GrpcLogs(endpoint=where, insecure=True))
+            await asyncio.to_thread(send_many, GrpcExporter(endpoint=where, timeout=60, insecure=True), 300)
+            await asyncio.to_thread(send_metrics, GrpcMetrics(endpoint=where, timeout=60, insecure=True))
+            await asyncio.to_thread(send_logs, GrpcLogs(endpoint=where, timeout=60, insecure=True))
+            # What it holds when it is stopped it sends for a short while only: that is its own affair.
+            await until(it, "SELECT count(*) FROM spans WHERE name LIKE 'work %'", [(300,)])
+            await until(it, "SELECT count(*) FROM metric_samples WHERE name = 'cache.hits_total'", [(1,)])
+            await until(it, "SELECT count(*) FROM lookups", [(1,)])
             await asyncio.to_thread(between.flush)
         assert await it.rows("SELECT count(*), count(DISTINCT name) FROM spans WHERE name LIKE 'work %'") == [(300, 300)]
         assert await it.rows("SELECT value FROM metric_samples WHERE name = 'cache.hits_total'") == [(20.0,)]

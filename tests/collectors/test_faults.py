@@ -47,13 +47,13 @@ class Raw:
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
         """Return status, headers and body. Fails when the connection closes before they are complete."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
             return int(head[0].split()[1]), headers, await self.reader.readexactly(int(headers["content-length"]))
 
     async def closed(self) -> bool:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             return await self.reader.read() == b""
 
 
@@ -97,7 +97,7 @@ async def test_a_sender_that_is_still_writing_sees_why_it_was_refused(tmp_path: 
 
     def blocking(bind: str) -> int:
         host, _, port = bind.rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=30) as connection:
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
             connection.sendall(sent)  # reads nothing until all is written, as a plain client does
             answer = http.client.HTTPResponse(connection)
             answer.begin()
@@ -110,9 +110,11 @@ async def test_a_sender_that_is_still_writing_sees_why_it_was_refused(tmp_path: 
 async def test_clients_that_drip_their_headers_are_told_so_and_disturb_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "HEADERS_TIMEOUT_S", 3.0)
     async with running(tmp_path) as it, contextlib.AsyncExitStack() as stack:
+        assert (await it.client.get("/healthz")).status_code == 200  # its connection is there before any is slow
         slow = [await stack.enter_async_context(raw(it)) for _ in range(60)]
         for client in slow[1:]:
-            await client.say(b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nX-")
+            with contextlib.suppress(ConnectionError):  # on a slow machine it was told already
+                await client.say(b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nX-")
         for number in range(20):
             assert (await it.post(request(1, first=number).SerializeToString())).status_code == 200
         for client in slow:  # one of them never said a word
@@ -197,14 +199,16 @@ async def test_a_grpc_message_that_does_not_come_is_let_go_and_too_many_of_them_
             await never.wait()
             yield b""
 
-        waiting = [asyncio.ensure_future(method(nothing())) for _ in range(4)]
+        async def overloaded(waiting: list[asyncio.Future[bytes]]) -> bool:
+            """Ask until it is too much, or those that wait were let go: a machine that stood still saw neither."""
+            while not all(one.done() for one in waiting):
+                if (await send(it, GRPC, request(1))).code == 14:
+                    return True
+            return False
 
-        async def overloaded() -> bool:
-            return (await send(it, GRPC, request(1))).code == 14
-
-        async with asyncio.timeout(20):
-            while not await overloaded():
-                await asyncio.sleep(0.01)
+        async with asyncio.timeout(60):
+            while not await overloaded(waiting := [asyncio.ensure_future(method(nothing())) for _ in range(4)]):
+                await asyncio.gather(*waiting, return_exceptions=True)
         errors = await asyncio.gather(*waiting, return_exceptions=True)
         assert {error.code().name for error in errors if isinstance(error, aio.AioRpcError)} == {"ABORTED"}
         assert (await send(it, GRPC, request(1))).code == 0
@@ -227,14 +231,14 @@ async def test_a_token_is_asked_for_before_a_grpc_message_is_read(tmp_path: Path
             yield b""
 
         with pytest.raises(aio.AioRpcError) as caught:
-            await channel.stream_unary(f"/{receiver_grpc._SERVICES['traces']}/Export")(nothing(), timeout=20)
+            await channel.stream_unary(f"/{receiver_grpc._SERVICES['traces']}/Export")(nothing(), timeout=60)
         assert caught.value.code().name == "UNAUTHENTICATED"
 
 
 def test_a_full_disk_is_503_until_there_is_room_and_nothing_acknowledged_is_missing(tmp_path: Path) -> None:
     """The limit on a file's size stands for the disk: `python -m tests.bench.otlp_faults` fills a real one."""
     given = settings(tmp_path)
-    with process.collecting(given) as collector, httpx.Client(base_url=f"http://{given.http_bind}", timeout=30) as client:
+    with process.collecting(given) as collector, httpx.Client(base_url=f"http://{given.http_bind}", timeout=60) as client:
 
         def post(number: int) -> httpx.Response:
             body = request(200, first=number * 200, attributes={"pad": os.urandom(300).hex()}).SerializeToString()
@@ -299,7 +303,7 @@ def test_a_newer_schema_stops_the_start_and_changes_nothing(tmp_path: Path) -> N
         connection.execute("UPDATE alembic_version SET version_num = 'telemetry_9999'")
         connection.commit()
     started = process.start(given)
-    _, told = started.communicate(timeout=30)
+    _, told = started.communicate(timeout=60)
     assert (started.returncode, b"Traceback" in told) == (3, False)
     assert b"newer program" in told
     assert rows(tmp_path, "SELECT version_num FROM alembic_version") == [("telemetry_9999",)]
@@ -308,12 +312,12 @@ def test_a_newer_schema_stops_the_start_and_changes_nothing(tmp_path: Path) -> N
 def test_sigterm_with_a_full_queue_commits_what_was_taken_and_answers_everyone(tmp_path: Path) -> None:
     bodies = [request(50, first=number * 50).SerializeToString() for number in range(30)]
     given = settings(tmp_path, queue_bytes=10 * len(bodies[0]))
-    given = replace(given, storage=replace(given.storage, busy_timeout_s=60))
+    given = replace(given, storage=replace(given.storage, busy_timeout_s=120))
     answers: dict[int, int] = {}
 
     def post(number: int) -> None:
         url = f"http://{given.http_bind}/v1/traces"
-        answers[number] = httpx.post(url, content=bodies[number], headers=PROTOBUF, timeout=60).status_code
+        answers[number] = httpx.post(url, content=bodies[number], headers=PROTOBUF, timeout=120).status_code
 
     with process.collecting(given) as collector:
         with contextlib.closing(sqlite3.connect(tmp_path / "telemetry.db", isolation_level=None)) as other:
@@ -326,9 +330,9 @@ def test_sigterm_with_a_full_queue_commits_what_was_taken_and_answers_everyone(t
             with pytest.raises(subprocess.TimeoutExpired):
                 collector.wait(timeout=0.5)  # what was taken is not thrown away
             other.execute("ROLLBACK")
-        assert collector.wait(timeout=30) == 0
+        assert collector.wait(timeout=120) == 0
         for thread in threads:
-            thread.join(timeout=30)
+            thread.join(timeout=120)
     assert len(answers) == len(bodies)
     assert set(answers.values()) == {200, 503}
     taken = {number for number, status in answers.items() if status == 200}

@@ -29,8 +29,8 @@ def test_nearly_right_requests_are_all_answered(tmp_path: Path) -> None:
         report = asyncio.run(fuzz.run(given.http_bind, given.grpc_bind, cases=_HALF, seed=1))
         assert report.wrong == []
         assert process.poll() is None
-        assert httpx.get(f"http://{given.http_bind}/healthz").text == "ok"
-        assert 'reason="DecodeFailed"' not in httpx.get(f"http://{given.http_bind}/metrics").text
+        assert httpx.get(f"http://{given.http_bind}/healthz", timeout=60).text == "ok"
+        assert 'reason="DecodeFailed"' not in httpx.get(f"http://{given.http_bind}/metrics", timeout=60).text
     assert report.cases == _HALF
     assert {"200", "200 partial", "400", "415", "OK", "OK partial", "INVALID_ARGUMENT"} <= report.outcomes.keys()
     stored = fuzz.consistent(lambda query: rows(tmp_path, query))

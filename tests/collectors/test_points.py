@@ -184,13 +184,13 @@ async def test_point_08_undecodable_bytes_are_400_or_invalid_argument_with_detai
 @every_wire
 async def test_point_09_overload_asks_the_sender_to_come_again_and_nothing_is_lost(tmp_path: Path, wire: str) -> None:
     message = request(20, attributes={"pad": "x" * 1000})
-    storage = replace(settings(tmp_path).storage, busy_timeout_s=30)
+    storage = replace(settings(tmp_path).storage, busy_timeout_s=60)
     size = len(json.dumps(as_json(message)))
     async with running(tmp_path, queue_bytes=size + 100, storage=storage) as it:
         with contextlib.closing(sqlite3.connect(tmp_path / "telemetry.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")  # the first waits for the lock and holds the queue's bytes
             first = asyncio.create_task(send(it, wire, message))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while "cachescope_collector_queue_bytes 0.0" in (await it.client.get("/metrics")).text:
                     await asyncio.sleep(0.01)
             refused = [await send(it, wire, request(20, first=20 * n, attributes={"pad": "x" * 1000})) for n in range(1, 4)]
@@ -298,7 +298,7 @@ async def test_point_14_a_resend_changes_nothing(tmp_path: Path, wire: str) -> N
 def test_point_14_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
     given = settings(tmp_path)
     with process.collecting(given) as collector:
-        answer = httpx.post(f"http://{given.http_bind}/v1/traces", content=request(7).SerializeToString(), headers=PROTOBUF, timeout=30)
+        answer = httpx.post(f"http://{given.http_bind}/v1/traces", content=request(7).SerializeToString(), headers=PROTOBUF, timeout=60)
         os.kill(collector.pid, signals.SIGKILL)
     assert answer.status_code == 200
     assert rows(tmp_path, "SELECT count(*) FROM spans") == [(7,)]

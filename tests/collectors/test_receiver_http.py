@@ -101,7 +101,7 @@ async def test_a_body_that_never_ends_is_let_go_and_its_bytes_are_given_back(tmp
 
     async with running(tmp_path) as it:
         sending = asyncio.create_task(it.client.post("/v1/traces", content=trickle(), headers=PROTOBUF))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while 'reason="SlowSender"} 1.0' not in (await it.client.get("/metrics")).text:
                 await asyncio.sleep(0.02)
         assert "cachescope_collector_queue_bytes 0.0" in (await it.client.get("/metrics")).text

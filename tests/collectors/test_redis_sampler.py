@@ -34,7 +34,7 @@ SUMS = """SELECT s.name, round(sum(m.increase)), sum(m.resets), sum(m.anomalies)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_telemetry(StorageSettings(f"sqlite:///{tmp_path}/t.db", f"sqlite:///{tmp_path}/o.db"), write=True)
+    opened = open_telemetry(StorageSettings(f"sqlite:///{tmp_path}/t.db", f"sqlite:///{tmp_path}/o.db", busy_timeout_s=60), write=True)
     yield opened
     opened.close()
 
@@ -58,7 +58,7 @@ async def sampling(store: Store, url: str, **changes: Any) -> AsyncIterator[Redi
     pipeline = Pipeline(lambda batches: (), queue_bytes=1000, metrics=CollectorMetrics())
     pipeline.start()
     # A large budget of time: how many keys are looked at must not hang on how busy this machine is.
-    target = RedisTarget(url, **({"timeout_s": 20, "budget_ms": 20_000} | changes))
+    target = RedisTarget(url, **({"timeout_s": 60, "budget_ms": 60_000} | changes))
     clock = iter(range(1_795_953_600_000, 1_795_960_000_000, 1_000))
     sampler = RedisSampler(target, StoreSink(store, pipeline), CollectorMetrics(), now_ms=lambda: next(clock))
     try:
@@ -195,7 +195,7 @@ def test_a_name_that_is_no_command_is_not_told() -> None:
 async def test_the_keyspace_is_sampled_by_shape_type_and_lifetime(store: Store, redis_server: RedisServer) -> None:
     with client(redis_server) as keys, keys.pipeline() as pipe:
         for number in range(60):
-            pipe.set(f"litellm.caching:{number:0>60}beef", "x" * 100, ex=30)
+            pipe.set(f"litellm.caching:{number:0>60}beef", "x" * 100, ex=59)
             pipe.hset(f"shop:entry:{number:08x}-0000-4000-8000-000000000000", "f", "v")
         pipe.set("higress-ai-cache:what is my balance, ann?", "…", ex=7200)
         pipe.set("这是一个问题", "…")
@@ -281,7 +281,7 @@ async def test_a_server_that_hangs_or_is_away_is_a_failure_in_time(store: Store,
 
 
 async def test_the_collector_samples_its_servers(tmp_path: Path, redis_server: RedisServer) -> None:
-    async with running(tmp_path, redis=(RedisTarget(redis_server.url, timeout_s=20, interval_s=0.1),)) as it:
+    async with running(tmp_path, redis=(RedisTarget(redis_server.url, timeout_s=60, interval_s=0.1),)) as it:
         await until(it, "SELECT count(*) > 0 FROM counter_minutes", [(1,)])
 
 

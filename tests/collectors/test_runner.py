@@ -17,7 +17,7 @@ from tests.support.servers import free_port
 
 
 def finished(started: subprocess.Popen[bytes]) -> tuple[int, str]:
-    _, told = started.communicate(timeout=20)
+    _, told = started.communicate(timeout=60)
     return started.returncode, told.decode()
 
 

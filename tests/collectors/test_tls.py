@@ -34,9 +34,11 @@ async def test_real_exporters_send_over_tls_and_plain_text_is_not_understood(
     async with running(tmp_path, tls=TLS) as it:
         where = f"https://{it.settings.http_bind}"
         exporters: list[SpanExporter] = [
-            HttpExporter(endpoint=f"{where}/v1/traces", certificate_file=str(TLS.certificate)),
+            HttpExporter(endpoint=f"{where}/v1/traces", timeout=60, certificate_file=str(TLS.certificate)),
             GrpcExporter(
-                endpoint=f"https://{it.settings.grpc_bind}", credentials=grpc.ssl_channel_credentials(TLS.certificate.read_bytes())
+                endpoint=f"https://{it.settings.grpc_bind}",
+                timeout=60,
+                credentials=grpc.ssl_channel_credentials(TLS.certificate.read_bytes()),
             ),
         ]
         for exporter in exporters:
@@ -44,13 +46,13 @@ async def test_real_exporters_send_over_tls_and_plain_text_is_not_understood(
         assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
         assert await it.rows("SELECT count(*) FROM spans") == [(4,)]
         ca = str(TLS.certificate)
-        assert (await asyncio.to_thread(lambda: health.page("collector", where, "/healthz", ca=ca))).ok
+        assert (await asyncio.to_thread(lambda: health.page("collector", where, "/healthz", ca=ca, timeout_s=60))).ok
         assert not (await asyncio.to_thread(lambda: health.page("collector", where, "/healthz"))).ok  # nobody we trust signed it
         with pytest.raises(httpx.TransportError):
             await it.post(request().SerializeToString(), PROTOBUF)
         async with aio.insecure_channel(it.settings.grpc_bind) as channel:
             with pytest.raises(aio.AioRpcError):
-                await channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")(b"", timeout=5)
+                await channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")(b"", timeout=60)
 
 
 @pytest.mark.parametrize(

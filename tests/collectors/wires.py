@@ -117,7 +117,7 @@ async def _send_grpc(it: Running, body: bytes, signal: str, encoding: str, heade
         method = channel.unary_unary(f"/{_SERVICES[signal]}/Export")
         metadata = tuple((key.lower(), value) for key, value in headers.items())
         try:
-            answer = await method(body, timeout=30, metadata=metadata, compression=_GRPC_PACK[encoding])
+            answer = await method(body, timeout=60, metadata=metadata, compression=_GRPC_PACK[encoding])
         except aio.AioRpcError as error:
             trailers = dict(error.trailing_metadata() or ())
             details = trailers.get("grpc-status-details-bin")

@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +44,7 @@ class Stack:
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
         assert done.returncode == 0, f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -54,7 +53,7 @@ class Stack:
     def control(self, path: str, **query: str) -> Any:
         """GET from the gateway's control API."""
         token = (self.home / "admin_token").read_text().strip()
-        answer = httpx.get(f"{self.gateway}/control/v1{path}", params=query, headers={"authorization": f"Bearer {token}"})
+        answer = httpx.get(f"{self.gateway}/control/v1{path}", params=query, headers={"authorization": f"Bearer {token}"}, timeout=60)
         answer.raise_for_status()
         return answer.json()
 
@@ -98,11 +97,11 @@ def console_alone(stack: Stack) -> Iterator[str]:
         return False
 
     try:
-        wait_for(healthy, what="the second console is healthy", timeout_s=60)
+        wait_for(healthy, what="the second console is healthy", timeout_s=180)
         yield url
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=60)
 
 
 @contextlib.contextmanager
@@ -137,16 +136,16 @@ def running_stack(folder: Path, *, demo: bool, **settings: str) -> Iterator[Stac
         output,
     )
     try:
-        deadline = time.monotonic() + 60
+        # It gives up by itself when its services take too long.
         wait_for(
-            lambda: process.poll() is not None or any(line.startswith("ready in") for line in output) or time.monotonic() > deadline,
+            lambda: process.poll() is not None or any(line.startswith("ready in") for line in output),
             what="the stack is ready",
-            timeout_s=70,
+            timeout_s=180,
         )
         assert process.poll() is None, "".join(output)
         yield stack
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-        process.wait(timeout=30)
+        process.wait(timeout=90)
         reader.join(timeout=5)

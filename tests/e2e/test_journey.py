@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from app.demo.traffic import TENANTS, play
 from tests.e2e.screens import browser
@@ -20,7 +21,9 @@ from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.browser
 REQUESTS = 300
-expect.set_options(timeout=30_000)  # a page on a busy machine
+# Chromium and five services on two cores: what the engine gives up in time is tested elsewhere.
+PATIENT = {"store_timeout_s": "30", "control_max_age_s": "30", "embedder_timeout_s": "30", "upstream_connect_timeout_s": "30"}
+expect.set_options(timeout=60_000)  # a page on a busy machine
 PAGES = ("overview", "hit_rate", "traces", "drift", "regret", "purge", "warmup", "thresholds", "audit", "sources")
 # Names are kept as bytes: a text never equals them.
 VISIBLE = "SELECT count(*) FROM entries, json_each(?) WHERE namespace = ? AND generation = value AND expires_ms > ?"
@@ -31,7 +34,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("home")
     with (
         running_stub() as upstream,
-        running_stack(folder, demo=False, upstream_url=upstream, upstream_api_key="none", undo_window_s="600") as made,
+        running_stack(folder, demo=False, upstream_url=upstream, upstream_api_key="none", undo_window_s="600", **PATIENT) as made,
     ):
         yield made
 
@@ -62,7 +65,7 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture
 def tab(chromium: Browser) -> Iterator[Page]:
     context = chromium.new_context(viewport={"width": 1440, "height": 1000}, timezone_id="Asia/Shanghai")
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(60_000)
     page = context.new_page()
     yield page
     context.close()
@@ -89,7 +92,7 @@ def number(text: str) -> float:
 
 def ask(stack: Stack, key: str, namespace: str, body: object) -> httpx.Response:
     headers = {"authorization": f"Bearer {key}", "cachescope-namespace": namespace}
-    answer = httpx.post(f"{stack.gateway}/v1/chat/completions", json=body, headers=headers, timeout=30)
+    answer = httpx.post(f"{stack.gateway}/v1/chat/completions", json=body, headers=headers, timeout=60)
     assert answer.status_code == 200, answer.text
     return answer
 
@@ -111,13 +114,13 @@ def visible(stack: Stack, namespace: str) -> int:
 
 def test_every_namespace_shows_exact_and_semantic_hits(stack: Stack, keys: dict[str, str], tab: Page) -> None:
     for namespace in ("faq", "code", "docs"):
-        tab.goto(f"{stack.console}/hit_rate?namespace={namespace}&range=24h")
+        settled(tab, f"{stack.console}/hit_rate?namespace={namespace}&range=24h")
         expect(tab.get_by_text("Hit rate", exact=True).last).to_be_visible()
         kinds = "SELECT outcome, count(*) FROM lookups WHERE namespace = ? GROUP BY outcome"
         counted = dict(stack.rows("telemetry.db", kinds, namespace))
         assert counted["exact_hit"] > 0
         assert counted["semantic_hit"] > 0
-        tab.goto(f"{stack.console}/?namespace={namespace}&range=24h")
+        settled(tab, f"{stack.console}/?namespace={namespace}&range=24h")
         expect(tab.get_by_text("Semantic hits", exact=True)).to_be_visible()
         eligible = sum(n for outcome, n in counted.items() if outcome not in {"bypass", "error"})
         assert number(dial(tab, "Exact hits")) == pytest.approx(100 * counted["exact_hit"] / eligible, abs=0.06)
@@ -139,7 +142,7 @@ def test_a_purge_from_the_page_is_counted_confirmed_verified_recorded_and_done_o
     assert "hit" in ask(stack, keys["acme"], "faq", body_of(prompt)).headers["cache-status"].split("; ")
     before = {namespace: visible(stack, namespace) for namespace in ("faq", "code", "docs")}
 
-    tab.goto(f"{stack.console}/purge?namespace=faq")
+    settled(tab, f"{stack.console}/purge?namespace=faq")
     tab.get_by_role("button", name="Preview a purge").click()
     expect(tab.get_by_text(f"A purge of faq would hide {before['faq']:,} entries")).to_be_visible()
     assert number(dial(tab, "Entries")) == before["faq"]
@@ -194,12 +197,12 @@ def test_a_warm_up_from_the_page_brings_the_entries_back(stack: Stack, keys: dic
     purge = stack.cli("purge", "docs", "--yes", "--confirm", "docs")
     assert purge["state"] == "done"
     assert visible(stack, "docs") == 0
-    tab.goto(f"{stack.console}/warmup?namespace=docs")
+    settled(tab, f"{stack.console}/warmup?namespace=docs")
     tab.get_by_role("button", name="Plan", exact=True).click()
     tab.get_by_role("button", name=re.compile(r"Warm \d+ requests")).click()
     tab.get_by_role("dialog").get_by_role("button", name="Start the warm-up").click()
     ended = "SELECT event FROM act_events WHERE kind = 'warmup' AND event <> 'pending'"
-    wait_for(lambda: stack.rows("ops.db", ended), what="the warm-up ends", timeout_s=60)
+    wait_for(lambda: stack.rows("ops.db", ended), what="the warm-up ends", timeout_s=180)
     assert stack.rows("ops.db", ended) == [("done",)]
     assert visible(stack, "docs") > 0
     written = "SELECT count(*) FROM lookups WHERE purpose = 'warmup'"
@@ -209,15 +212,14 @@ def test_a_warm_up_from_the_page_brings_the_entries_back(stack: Stack, keys: dic
 
 
 def test_a_threshold_moved_on_the_page_is_in_force_at_the_gateway(stack: Stack, keys: dict[str, str], tab: Page) -> None:
-    tab.goto(f"{stack.console}/thresholds?namespace=code&range=24h")
+    settled(tab, f"{stack.console}/thresholds?namespace=code&range=24h")
     slider = tab.get_by_role("slider")
-    slider.focus()
-    button = tab.get_by_role("button", name=re.compile(r"Apply 0\.\d+"))
-    wanted = number(button.inner_text()) + 0.005
-    for _ in range(5):
+    first = number(tab.get_by_role("button", name=re.compile(r"Apply 0\.\d+")).inner_text())
+    for step in range(1, 6):
         slider.press("ArrowRight")
-    apply = tab.get_by_role("button", name=f"Apply {wanted:.3f}")  # the page has followed the slider to its last step
-    expect(apply).to_be_enabled()
+        wanted = first + step / 1000
+        apply = tab.get_by_role("button", name=f"Apply {wanted:.3f}")
+        expect(apply).to_be_enabled()  # the page has followed: a key pressed while it draws itself anew may be lost
     apply.click()
     tab.get_by_role("dialog").get_by_role("textbox").fill("code")
     tab.get_by_role("dialog").get_by_role("button", name="Set the threshold").click()
@@ -234,7 +236,7 @@ def test_a_threshold_moved_on_the_page_is_in_force_at_the_gateway(stack: Stack, 
 def test_the_gateway_s_counters_and_the_stored_lookups_reconcile(stack: Stack, keys: dict[str, str]) -> None:
     def counted() -> dict[tuple[str, str, str], int]:
         found = {}
-        for line in httpx.get(f"{stack.gateway}/metrics").text.splitlines():
+        for line in httpx.get(f"{stack.gateway}/metrics", timeout=60).text.splitlines():
             match = re.fullmatch(r'cachescope_lookups_total\{namespace="(.*)",outcome="(.*)",purpose="(.*)"\} (.*)', line)
             if match:
                 found[match[1], match[2], match[3]] = round(float(match[4]))
@@ -248,6 +250,9 @@ def test_the_gateway_s_counters_and_the_stored_lookups_reconcile(stack: Stack, k
     assert sum(counted().values()) > REQUESTS
 
 
+_FITS = "(() => { const main = document.querySelector('[data-testid=stMain]'); return main.scrollWidth - main.clientWidth <= 1 })()"
+
+
 def faults(tab: Page, base: str) -> list[str]:
     """Open every page at the tab's width; return what no page may show."""
     found = []
@@ -257,7 +262,9 @@ def faults(tab: Page, base: str) -> list[str]:
             found.append(f"{name}: an exception")
         if tab.get_by_role("dialog").count():
             found.append(f"{name}: {tab.get_by_role('dialog').inner_text()}")
-        if tab.get_by_test_id("stMain").evaluate("main => main.scrollWidth - main.clientWidth") > 1:
+        try:  # a figure is drawn at its width only after the page has its own
+            tab.wait_for_function(_FITS, timeout=20_000)
+        except PlaywrightTimeout:
             found.append(f"{name}: wider than the window")
     return found
 
@@ -265,6 +272,7 @@ def faults(tab: Page, base: str) -> list[str]:
 @pytest.mark.parametrize("width", [1440, 390])
 def test_every_page_of_the_menu_opens_with_data(stack: Stack, keys: dict[str, str], tab: Page, width: int) -> None:
     settled(tab, f"{stack.console}/")
+    expect(tab.get_by_test_id("stSidebarNavLink")).to_have_count(len(PAGES))
     linked = [link.get_attribute("href") or "" for link in tab.get_by_test_id("stSidebarNavLink").all()]
     assert [link.rsplit("/", 1)[1] for link in linked] == list(PAGES)
     tab.set_viewport_size({"width": width, "height": 844})
@@ -286,15 +294,25 @@ def test_a_browser_far_away_reads_the_same_utc_times_in_chart_and_table(stack: S
     tab.get_by_text("Table: Lookups by outcome").first.click()
     cells = tab.get_by_test_id("stDataFrame").first.locator("table td")
     expect(cells.first).to_have_text(re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"))
-    table = [text for text in cells.all_text_contents() if re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", text)]
     chart = tab.locator(".js-plotly-plot").first
-    drawn = chart.evaluate("plot => [...plot.data[0].x]")
-    assert table == drawn[: len(table)]  # the table draws the rows that are in sight
-    ticks = [found[0] for text in chart.locator(".xtick text").all_text_contents() if (found := re.search(r"\d\d:\d\d", text))]
-    assert ticks
-    last = datetime.fromisoformat(drawn[-1]).replace(tzinfo=UTC)
-    axis = {datetime.fromisoformat(time).strftime("%H:%M") for time in drawn} | {f"{last + timedelta(minutes=1):%H:%M}"}
-    assert set(ticks) <= axis  # the end of the last bucket may have a tick too
+
+    def read() -> tuple[list[str], list[str], set[str]]:
+        """The times in the table's rows that are in sight, in the chart, and at its ticks."""
+        rows = [text for text in cells.all_text_contents() if re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", text)]
+        ticks, drawn = chart.evaluate(
+            "plot => [[...plot.querySelectorAll('.xtick text')].map(tick => tick.textContent), [...plot.data[0].x]]"
+        )
+        return rows, drawn, {found[0] for text in ticks if (found := re.search(r"\d\d:\d\d", text))}
+
+    def alike() -> bool:
+        rows, drawn, ticks = read()
+        last = datetime.fromisoformat(drawn[-1])
+        # The end of the last bucket may have a tick too.
+        axis = {datetime.fromisoformat(time).strftime("%H:%M") for time in drawn} | {f"{last + timedelta(minutes=1):%H:%M}"}
+        return bool(rows and ticks) and rows == drawn[: len(rows)] and ticks <= axis
+
+    wait_for(alike, what="table and chart tell the same times: they are read one after the other, and the page draws itself anew")
+    last = datetime.fromisoformat(read()[1][-1]).replace(tzinfo=UTC)
     assert timedelta(0) <= datetime.now(UTC) - last < timedelta(minutes=5)
 
 
@@ -305,7 +323,7 @@ def test_the_demo_fills_the_console_and_stops_cleanly(tmp_path: Path, tab: Page)
             wait_for(
                 lambda outcome=outcome: (demo.home / "telemetry.db").exists() and demo.rows("telemetry.db", hits, outcome)[0][0] > 20,
                 what=f"the demo's traffic has its {outcome}s",
-                timeout_s=60,
+                timeout_s=180,
             )
         tab.goto(f"{demo.console}/?range=24h")
         expect(tab.get_by_text("Demo data: generated traffic against a bundled stub model")).to_be_visible()

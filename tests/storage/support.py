@@ -13,7 +13,7 @@ START_NS = 1_800_000_000 * 1_000_000_000
 GATEWAY = SourceKey("otlp_traces", "cachescope-gateway", "one", "cachescope.engine@1", "native")
 
 
-def settings(folder: Path, *, busy_timeout_s: float = 10.0) -> StorageSettings:
+def settings(folder: Path, *, busy_timeout_s: float = 60.0) -> StorageSettings:
     return StorageSettings(f"sqlite:///{folder}/telemetry.db", f"sqlite:///{folder}/ops.db", "NORMAL", busy_timeout_s)
 
 

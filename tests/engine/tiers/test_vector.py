@@ -42,7 +42,7 @@ def q(*numbers: float) -> np.ndarray:
     return np.frombuffer(unit(*numbers), dtype="<f4")
 
 
-async def settled(tier: PartitionedVectorTier, timeout_s: float = 30) -> None:
+async def settled(tier: PartitionedVectorTier, timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while tier.building:
         assert time.monotonic() < deadline, "an index was not built in time"
