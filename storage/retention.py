@@ -45,6 +45,7 @@ class _Kind:
 
 
 RAW: Final = "raw"
+EXPIRED: Final = "expired"  # the reason under which what began before removed rows is refused: it may have been counted before
 _SPANS: Final = _Table("spans", "start_ns", 1_000_000)
 _TRACES: Final = _Table("trace_summaries", "start_ns", 1_000_000)
 _SAMPLES: Final = _Table("metric_samples", "at_ms")
