@@ -31,7 +31,7 @@ from collectors.prometheus.scrape import Scraper
 from collectors.prometheus.sink import StoreSink
 from collectors.settings import CollectorSettings, Tls
 from collectors.sweeping import Sweeping
-from storage import metrics as stored_metrics
+from storage import points as stored_points
 from storage import spans
 from storage.errors import StorageError, StoreMissing
 from storage.retention import Sweeper
@@ -82,14 +82,19 @@ class Looker(Protocol):
 
 
 class Collector:
-    """start() raises CollectorError or StorageError; stop() drains and may be called after a failed start."""
+    """start() raises CollectorError or StorageError; stop() drains and may be called after a failed start.
+
+    Raises BadFamilies for a families file that cannot be used.
+    """
 
     def __init__(self, settings: CollectorSettings) -> None:
         self._settings = settings
+        self._families = load_families(Path(settings.families_file) if settings.families_file else None)
+        self._since_ms = 0  # when listening began
         self.metrics = CollectorMetrics()
         self._store: Store | None = None
         self._pipeline = Pipeline(self._write, queue_bytes=settings.queue_bytes, metrics=self.metrics)
-        self._intake = Intake(settings, self._pipeline, self.metrics)
+        self._intake = Intake(settings, self._pipeline, self.metrics, self._families)
         self._grpc: GrpcReceiver | None = None
         self._http: _HttpServer | None = None
         self._http_task: asyncio.Task[None] | None = None
@@ -99,13 +104,13 @@ class Collector:
         settings = self._settings
         for bind in (settings.grpc_bind, settings.http_bind):
             check_bind(bind, token=settings.token, insecure=settings.insecure)
-        families = load_families(Path(settings.families_file) if settings.families_file else None)
         check_tls(settings.tls)
         listening = listen(settings.http_bind)
         try:
             self._grpc = GrpcReceiver(self._intake, settings.grpc_bind, tls=settings.tls)
             self._store = await asyncio.to_thread(open_telemetry, settings.storage, write=True)
             self._pipeline.start()
+            self._since_ms = now_ms()
             await self._grpc.start()
         except BaseException:
             listening.close()
@@ -114,11 +119,11 @@ class Collector:
         self._http = _HttpServer(create_app(self._intake, health=self.health), connection, settings.tls)
         self._http_task = asyncio.create_task(self._http.serve(sockets=[listening]), name="http")
         sink = StoreSink(self._store, self._pipeline)
-        self._lookers = [Scraper(settings.targets, sink, self.metrics, families=families, now_ms=now_ms)]
+        self._lookers = [Scraper(settings.targets, sink, self.metrics, families=self._families, now_ms=now_ms)]
         if settings.servers:
             from collectors.prometheus.servers import ServerReaders  # noqa: PLC0415 - its client library takes 0.4 s to import
 
-            self._lookers.append(ServerReaders(settings.servers, sink, self.metrics, families=families, now_ms=now_ms))
+            self._lookers.append(ServerReaders(settings.servers, sink, self.metrics, families=self._families, now_ms=now_ms))
         if settings.redis:
             from collectors.redis_sampler import RedisSamplers  # noqa: PLC0415 - its client library takes 0.3 s to import
 
@@ -158,7 +163,7 @@ class Collector:
         now = now_ms()
         of_spans = iter(spans.write(self._store, [batch for batch in batches if isinstance(batch, SourceBatch)], now_ms=now))
         points = [batch for batch in batches if isinstance(batch, MetricBatch)]
-        of_points = iter(stored_metrics.write_points(self._store, points, now_ms=now))
+        of_points = iter(stored_points.write(self._store, points, now_ms=now, since_ms=self._since_ms))
         return [next(of_points if isinstance(batch, MetricBatch) else of_spans) for batch in batches]
 
 

@@ -1,4 +1,4 @@
-"""Cumulative counters of other systems: exact increases by series and minute, counted when a reading arrives.
+"""Counters of other systems, scraped or sent: exact increases by series and minute, counted when a reading arrives.
 
 A series is a source, a name and a set of labels; a change of labels is a new series, never a reset of the old one. Increases are
 counted series by series and summed afterwards, by whoever reads them.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import Connection
 
 from storage import sources
-from storage.increases import Step, first, step
+from storage.increases import BY_INCREASES, Step, first, step
 from storage.metrics import insert_samples
 from storage.rows import CounterReading, Scrape, SourceKey
 from storage.store import Store
@@ -23,12 +24,12 @@ LEFT_OUT: Final = "series above the bound were left out"
 FOLDED: Final = "series above the bound were summed into the overflow series"
 _ACTIVE_MS: Final = 24 * 3_600_000  # series not seen for so long make room for new ones under the bound
 
-_SERIES: Final = "SELECT name, labels, id, at_ms, value, start_ms FROM counter_series WHERE source_id = ? AND at_ms >= ?"
-_FIND: Final = "SELECT id, at_ms, value, start_ms FROM counter_series WHERE source_id = ? AND name = ? AND labels = ?"
+_SERIES: Final = "SELECT name, labels, id, first_ms, at_ms, value, start_ms FROM counter_series WHERE source_id = ? AND at_ms >= ?"
+_FIND: Final = "SELECT id, first_ms, at_ms, value, start_ms FROM counter_series WHERE source_id = ? AND name = ? AND labels = ?"
 _ADD: Final = """
 INSERT INTO counter_series (source_id, name, labels, first_ms, at_ms, value, start_ms) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id
 """
-_MOVE: Final = "UPDATE counter_series SET at_ms = ?, value = ?, start_ms = ? WHERE id = ?"
+_MOVE: Final = "UPDATE counter_series SET first_ms = ?, at_ms = ?, value = ?, start_ms = ? WHERE id = ?"
 # Each width divides the next, and both are written with the readings: an hour is always the sum of its minutes.
 WIDTHS_MS: Final = {"counter_minutes": 60_000, "counter_hours": 3_600_000}
 _UPSERTS: Final = {
@@ -45,13 +46,15 @@ ON CONFLICT (source_id, topic) DO UPDATE SET at_ms = excluded.at_ms, body = excl
 """
 
 
+@dataclass(slots=True)
 class _Series:
-    """What is known of one series while a scrape is written."""
+    """What is known of one series while readings are taken. value: BY_INCREASES where no total is known."""
 
-    __slots__ = ("at_ms", "id", "start_ms", "value")
-
-    def __init__(self, series_id: int, at_ms: int, value: float, start_ms: int | None) -> None:
-        self.id, self.at_ms, self.value, self.start_ms = series_id, at_ms, value, start_ms
+    id: int
+    first_ms: int
+    at_ms: int
+    value: float
+    start_ms: int | None
 
 
 def write_scrape(store: Store, source: SourceKey, scrape: Scrape, *, now_ms: int, max_series: int) -> str:
@@ -66,22 +69,21 @@ def write_scrape(store: Store, source: SourceKey, scrape: Scrape, *, now_ms: int
         source_id = sources.find_or_make(connection, source, now_ms=now_ms)
         last_ms, last_error = (before[0] or None, before[1]) if before else (None, "")
         complete = last_ms is not None and not last_error and scrape.from_ms is None
-        good = [one for one in scrape.counters if math.isfinite(one.value) and one.value >= 0]
         rejects = dict(scrape.rejects)
-        if len(good) < len(scrape.counters):
-            rejects[NOT_A_COUNT] = rejects.get(NOT_A_COUNT, 0) + len(scrape.counters) - len(good)
         from_ms = last_ms if scrape.from_ms is None else scrape.from_ms
-        written = _Writer(connection, source_id, from_ms=from_ms, complete=complete, max_series=max_series, now_ms=now_ms)
-        written.take(good)
+        counted = Counting(connection, source_id, from_ms=from_ms, complete=complete, max_series=max_series, now_ms=now_ms)
+        counted.take(scrape.counters)
+        if counted.refused:
+            rejects[NOT_A_COUNT] = rejects.get(NOT_A_COUNT, 0) + counted.refused
         stored, refused = insert_samples(connection, source_id, scrape.samples)
         rejects.update(refused)
-        newest = max([row.at_ms for row in scrape.samples] + [one.at_ms for one in good], default=None)
-        sources.count(connection, source_id, accepted=written.steps + stored, dropped=scrape.dropped, last_span_ms=newest)
+        newest = max([row.at_ms for row in scrape.samples] + [one.at_ms for one in scrape.counters if _is_count(one)], default=None)
+        sources.count(connection, source_id, accepted=counted.steps + stored, dropped=scrape.dropped, last_span_ms=newest)
         if rejects:
             sources.add_rejects(connection, source_id, rejects, now_ms=now_ms)
         for topic, body in scrape.snapshots.items():
             connection.exec_driver_sql(_SNAPSHOT, (source_id, topic, scrape.at_ms, body))
-        faults = "; ".join(part for part in (scrape.error, written.faults) if part)
+        faults = "; ".join(part for part in (scrape.error, counted.faults) if part)
         if faults:
             sources.note_error(connection, source_id, faults, now_ms=now_ms)
         else:
@@ -92,8 +94,7 @@ def write_scrape(store: Store, source: SourceKey, scrape: Scrape, *, now_ms: int
 def newest_ms(store: Store, source: SourceKey) -> int | None:
     """Return the time of the newest reading stored of a source, None when there is none."""
     with store.read() as connection:
-        row = connection.exec_driver_sql(_LAST_SEEN, (source.kind, source.service, source.instance, source.scope, source.dialect)).first()
-        return row[2] if row else None
+        return sources.newest_ms(connection, source)
 
 
 def snapshot(store: Store, source: SourceKey, topic: str) -> str | None:
@@ -110,12 +111,16 @@ SELECT body FROM source_snapshots t JOIN sources s ON s.id = t.source_id
 WHERE s.kind = ? AND s.service = ? AND s.instance = ? AND s.scope = ? AND s.dialect = ? AND t.topic = ?
 """
 _LAST_SEEN: Final = """
-SELECT last_seen_ms, last_error, last_span_ms FROM sources WHERE kind = ? AND service = ? AND instance = ? AND scope = ? AND dialect = ?
+SELECT last_seen_ms, last_error FROM sources WHERE kind = ? AND service = ? AND instance = ? AND scope = ? AND dialect = ?
 """
 
 
-class _Writer:
-    """Takes one look's readings of one source, inside its transaction."""
+class Counting:
+    """Counts what the readings of one source grew by, inside a transaction: the one way in which increases are made.
+
+    from_ms: the time from which on nothing of the source was missed, None = it is new; complete: what it showed then was all that it
+    had (see `increases.first`). steps: readings taken; refused: those that are no count.
+    """
 
     def __init__(
         self, connection: Connection, source_id: int, *, from_ms: int | None, complete: bool, max_series: int, now_ms: int
@@ -127,12 +132,12 @@ class _Writer:
         self._max_series = max_series
         self._now_ms = now_ms
         rows = connection.exec_driver_sql(_SERIES, (source_id, now_ms - _ACTIVE_MS))
-        self._known = {(row[0], row[1]): _Series(row[2], row[3], row[4], row[5]) for row in rows}
+        self._known = {(row[0], row[1]): _Series(*row[2:]) for row in rows}
         self._active = sum(not _is_folded(labels) for _, labels in self._known)
         self._moved: dict[int, _Series] = {}
         self._sums: dict[tuple[str, int, int], list[float]] = {}
         self._folded = self._left_out = 0
-        self.steps = 0
+        self.steps = self.refused = 0
 
     @property
     def faults(self) -> str:
@@ -140,20 +145,22 @@ class _Writer:
         return "; ".join([*told, f"{self._left_out} {LEFT_OUT}"] if self._left_out else told)
 
     def take(self, readings: Sequence[CounterReading]) -> None:
-        overflow: dict[tuple[str, str, int], float] = {}
-        for one in sorted(readings, key=lambda reading: reading.at_ms):
+        overflow: dict[tuple[str, str, int, bool], float] = {}
+        good = [one for one in readings if _is_count(one)]
+        self.refused += len(readings) - len(good)
+        for one in sorted(good, key=lambda reading: reading.at_ms):
             series = self._find(one.name, one.labels)
             if series is not None or self._active < self._max_series:
                 self._active += series is None
                 self._reading(series, one, folded=False)
             elif one.folded:
-                place = (one.name, one.folded, one.at_ms)
+                place = (one.name, one.folded, one.at_ms, one.delta)
                 overflow[place] = overflow.get(place, 0.0) + one.value
                 self._folded += 1
             else:
                 self._left_out += 1
-        for (name, labels, at_ms), value in sorted(overflow.items(), key=lambda item: item[0][2]):
-            one = CounterReading(name, labels, at_ms, value, None, "")
+        for (name, labels, at_ms, delta), value in sorted(overflow.items(), key=lambda item: item[0][2]):
+            one = CounterReading(name, labels, at_ms, value, None, "", delta=delta)
             self._reading(self._find(name, labels), one, folded=True)
         self._flush()
 
@@ -162,26 +169,45 @@ class _Writer:
             row = self._connection.exec_driver_sql(_FIND, (self._source_id, name, labels)).first()
             if row is None:
                 return None
-            self._known[name, labels] = _Series(row[0], row[1], row[2], row[3])
+            self._known[name, labels] = _Series(*row)
         return self._known[name, labels]
 
     def _reading(self, series: _Series | None, one: CounterReading, *, folded: bool) -> None:
-        if series is None:
-            values = (self._source_id, one.name, one.labels, one.at_ms, one.at_ms, one.value, one.start_ms)
-            series_id = int(self._connection.exec_driver_sql(_ADD, values).scalar_one())
-            self._known[one.name, one.labels] = _Series(series_id, one.at_ms, one.value, one.start_ms)
+        if one.delta:
+            self._increase(series or self._new(one, BY_INCREASES, None), one)
+        elif series is None:
+            series = self._new(one, one.value, one.start_ms)
             counted = 0.0
             if not folded:
                 counted = first(one.value, one.start_ms, created=one.created, from_ms=self._from_ms, complete=self._complete)
             self.steps += 1
             if counted:
-                self._add(series_id, one.at_ms, Step(counted), covered_ms=0)
+                self._add(series.id, one.at_ms, Step(counted), covered_ms=0)
         elif one.at_ms > series.at_ms:
-            taken = step(series.value, series.start_ms, one.value, one.start_ms, before_at_ms=series.at_ms, folded=folded)
+            if series.value == BY_INCREASES:  # its total may hold what was counted from its increases
+                taken = Step(first(one.value, one.start_ms, created=False, from_ms=series.at_ms, complete=False))
+            else:
+                taken = step(series.value, series.start_ms, one.value, one.start_ms, before_at_ms=series.at_ms, folded=folded)
             self._add(series.id, one.at_ms, taken, covered_ms=one.at_ms - series.at_ms)
             self.steps += 1
             series.at_ms, series.value, series.start_ms = one.at_ms, one.value, one.start_ms
             self._moved[series.id] = series
+
+    def _new(self, one: CounterReading, value: float, start_ms: int | None) -> _Series:
+        values = (self._source_id, one.name, one.labels, one.at_ms, one.at_ms, value, start_ms)
+        series_id = int(self._connection.exec_driver_sql(_ADD, values).scalar_one())
+        made = self._known[one.name, one.labels] = _Series(series_id, one.at_ms, one.at_ms, value, start_ms)
+        return made
+
+    def _increase(self, series: _Series, one: CounterReading) -> None:
+        """Count an increase in its own minute, however late it comes. Whoever gives it here has seen to it that it came once."""
+        covered_ms = 0 if one.start_ms is None else max(0, one.at_ms - one.start_ms)
+        self._add(series.id, one.at_ms, Step(one.value), covered_ms=covered_ms)
+        self.steps += 1
+        if one.at_ms > series.at_ms:
+            series.at_ms, series.value, series.start_ms = one.at_ms, BY_INCREASES, None
+        series.first_ms = min(series.first_ms, one.at_ms)
+        self._moved[series.id] = series
 
     def _add(self, series_id: int, at_ms: int, taken: Step, *, covered_ms: int) -> None:
         for table, width_ms in WIDTHS_MS.items():
@@ -190,7 +216,7 @@ class _Writer:
                 sums[place] += value
 
     def _flush(self) -> None:
-        moves = [(one.at_ms, one.value, one.start_ms, one.id) for one in self._moved.values()]
+        moves = [(one.first_ms, one.at_ms, one.value, one.start_ms, one.id) for one in self._moved.values()]
         _many(self._connection, _MOVE, moves)
         for table, upsert in _UPSERTS.items():
             _many(self._connection, upsert, [(*place[1:], *sums) for place, sums in self._sums.items() if place[0] == table])
@@ -199,6 +225,10 @@ class _Writer:
 def _many(connection: Connection, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
     if given := list(rows):
         connection.exec_driver_sql(statement, given)
+
+
+def _is_count(one: CounterReading) -> bool:
+    return math.isfinite(one.value) and one.value >= 0
 
 
 def _is_folded(labels: str) -> bool:

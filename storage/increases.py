@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 # Start times are told in whole seconds by some, and as "now less the uptime" by others: two tellings of one start differ by up to this.
 _SAME_START_MS: Final = 1_500
-
-
+# In a series' place for its last total: none is known, for its sender tells of increases.
+BY_INCREASES: Final = -1.0
 # How far the clocks of a source and of this machine may differ before a restart is doubted.
 _SKEW_MS: Final = 60_000
 

@@ -45,15 +45,24 @@ class _Kind:
 
 
 RAW: Final = "raw"
+EXPIRED: Final = "expired"  # the reason under which what began before removed rows is refused: it may have been counted before
 _SPANS: Final = _Table("spans", "start_ns", 1_000_000)
 _TRACES: Final = _Table("trace_summaries", "start_ns", 1_000_000)
 _SAMPLES: Final = _Table("metric_samples", "at_ms")
 _EXEMPLARS: Final = _Table("metric_exemplars", "at_ms")
+# Both have a few rows for each source, and no index by time: they are kept by number too, so that looking through them costs nothing.
+_SNAPSHOTS: Final = _Table("source_snapshots", "at_ms")
+_REJECTS: Final = _Table("rejects", "last_ms")
+_MOST_OF_SOURCES: Final = 10_000
 _KINDS: Final = (
-    _Kind(RAW, (_SPANS, _Table("lookups", "at_ms"), _TRACES, _SAMPLES, _EXEMPLARS), _MINUTE_MS),
+    _Kind(RAW, (_SPANS, _Table("lookups", "at_ms"), _TRACES, _SAMPLES, _EXEMPLARS, _SNAPSHOTS), _MINUTE_MS),
     _Kind("rollups_10s", (_Table("rollups_10s", "at_ms"),), _MINUTE_MS),
     _Kind("rollups_1m", (_Table("rollups_1m", "at_ms"), _Table("totals_1m", "at_ms"), _Table("counter_minutes", "at_ms")), _HOUR_MS),
-    _Kind("rollups_1h", (_Table("rollups_1h", "at_ms"), _Table("totals_1h", "at_ms"), _Table("counter_hours", "at_ms")), _HOUR_MS),
+    _Kind(
+        "rollups_1h",
+        (_Table("rollups_1h", "at_ms"), _Table("totals_1h", "at_ms"), _Table("counter_hours", "at_ms"), _REJECTS),
+        _HOUR_MS,
+    ),
 )
 _NOTE: Final = """
 INSERT INTO removed (kind, before_ms, rows, last_ms, by_size) VALUES (?, ?, ?, ?, ?)
@@ -90,12 +99,23 @@ class Size:
 class Sweeper:
     """Removes step by step; `step` is called on the writer's thread, and between two steps others may write."""
 
-    def __init__(self, store: Store, settings: StorageSettings, *, rows: int = _ROWS, spare_pages: int = _SPARE_PAGES) -> None:
-        """rows: about as many of each table in one step. spare_pages: free pages that the file keeps at least."""
+    def __init__(
+        self,
+        store: Store,
+        settings: StorageSettings,
+        *,
+        rows: int = _ROWS,
+        spare_pages: int = _SPARE_PAGES,
+        most_of_sources: int = _MOST_OF_SOURCES,
+    ) -> None:
+        """rows: about as many of each table in one step. spare_pages: free pages that the file keeps at least. most_of_sources: rows of
+        each table that has some for every source.
+        """
         self._store = store
         self._settings = settings
         self._rows = rows
         self._spare_pages = spare_pages
+        self._most_of_sources = most_of_sources
         self._draining = False
         self.over_bytes = False  # nothing more may be removed, and the limit is still exceeded
 
@@ -106,6 +126,9 @@ class Sweeper:
                 rows = self._remove(connection, kind, horizon_ms, now_ms=now_ms, by_size=False)
                 if rows:
                     return Step(kind.name, rows, more=True)
+            for table in (_SNAPSHOTS, _REJECTS):
+                if rows := self._by_number(connection, table):
+                    return Step(table.name, rows, more=True)
             done = self._by_size(connection, now_ms)
             if done.rows:
                 return done
@@ -138,6 +161,14 @@ class Sweeper:
                 return Step(kinds[0].name, total, more=True)
         self.over_bytes = used > limit
         return Step()
+
+    def _by_number(self, connection: Connection, table: _Table) -> int:
+        """Remove the oldest rows of a table above the number that it may have; return how many."""
+        excess = int(connection.exec_driver_sql(f"SELECT count(*) FROM {table.name}").scalar_one()) - self._most_of_sources  # noqa: S608
+        if excess <= 0:
+            return 0
+        oldest = f"SELECT rowid FROM {table.name} ORDER BY {table.time} LIMIT ?"  # noqa: S608 - names from above
+        return connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE rowid IN ({oldest})", (min(excess, self._rows),)).rowcount  # noqa: S608
 
     def _remove(self, connection: Connection, kind: _Kind, horizon_ms: int, *, now_ms: int, by_size: bool) -> int:
         """Remove some of the rows older than the horizon; return how many, 0 when there is none left."""

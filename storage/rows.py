@@ -142,11 +142,33 @@ class ExemplarRow(NamedTuple):
     attributes: str
 
 
+class CounterReading(NamedTuple):
+    """One value of a cumulative counter, or one increase of it.
+
+    labels, folded: canonical JSON; folded is the overflow series that takes it in above the bound, '' = it is left out then.
+    start_ms: when the counting began, None = unknown; created: that is the series' own creation time, not its process's start.
+    delta: the value is what was counted from start_ms to at_ms, and is no total.
+    """
+
+    name: str
+    labels: str
+    at_ms: int
+    value: float
+    start_ms: int | None
+    folded: str
+    created: bool = False
+    delta: bool = False
+
+
 class PointRows(NamedTuple):
-    """One data point: a number is one sample, a histogram several. They land together."""
+    """One data point: a number is one sample, a histogram several. readings: those of them that are counters with a known meaning.
+
+    They land together.
+    """
 
     samples: tuple[SampleRow, ...]
     exemplars: tuple[ExemplarRow, ...] = ()
+    readings: tuple[CounterReading, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,22 +179,6 @@ class MetricBatch:
     points: Sequence[PointRows] = ()
     rejects: Mapping[str, int] = field(default_factory=dict)
     dropped: int = 0
-
-
-class CounterReading(NamedTuple):
-    """One value of a cumulative counter.
-
-    labels, folded: canonical JSON; folded is the overflow series that takes it in above the bound, '' = it is left out then.
-    start_ms: when the counting began, None = unknown; created: that is the series' own creation time, not its process's start.
-    """
-
-    name: str
-    labels: str
-    at_ms: int
-    value: float
-    start_ms: int | None
-    folded: str
-    created: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ class StorageSettings:
     """telemetry_url: sqlite:///…; ops_url: sqlite:///….
 
     synchronous: FULL survives a power cut; NORMAL may lose the last commits then, never at a process crash.
-    keep_…: what retention leaves in telemetry.db; 0 = for ever, and no limit of bytes. raw: spans, lookups, samples, rollups of 10 s.
+    keep_…: what retention leaves in telemetry.db; 0 = for ever, and no limit of bytes. raw: spans, lookups, samples, rollups of 10 s,
+    snapshots of sources; hours: rollups, and what was rejected.
     """
 
     telemetry_url: str

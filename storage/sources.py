@@ -24,6 +24,7 @@ SET accepted = accepted + ?, duplicates = duplicates + ?, lookups = lookups + ?,
     last_span_ms = coalesce(max(last_span_ms, ?), last_span_ms, ?)
 WHERE id = ?
 """
+_NEWEST = "SELECT last_span_ms FROM sources WHERE kind = ? AND service = ? AND instance = ? AND scope = ? AND dialect = ?"
 _REJECT = """
 INSERT INTO rejects (source_id, reason, count, last_ms) VALUES (?, ?, ?, ?)
 ON CONFLICT (source_id, reason) DO UPDATE SET count = count + excluded.count, last_ms = max(last_ms, excluded.last_ms)
@@ -35,6 +36,12 @@ def find_or_make(connection: Connection, source: SourceKey, *, now_ms: int, seen
     last_seen_ms = now_ms if seen else 0
     values = (source.kind, source.service, source.instance, source.scope, source.dialect, source.demo, now_ms, last_seen_ms)
     return int(connection.exec_driver_sql(_FIND_OR_MAKE, values).scalar_one())
+
+
+def newest_ms(connection: Connection, source: SourceKey) -> int | None:
+    """Return the time of the newest row stored of a source, None when there is none."""
+    row = connection.exec_driver_sql(_NEWEST, (source.kind, source.service, source.instance, source.scope, source.dialect)).first()
+    return row[0] if row else None
 
 
 def count(

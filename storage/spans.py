@@ -19,7 +19,6 @@ from storage.rows import REPEAT, LookupRow, SourceBatch, SpanRow, WriteResult
 from storage.store import Store
 
 UNSTORABLE: Final = "unstorable"  # the reason under which rows that SQLite cannot hold are counted
-EXPIRED: Final = "expired"  # the same for spans of a time whose rows were removed: they may have been counted before
 
 _SPAN_COLUMNS: Final = ("id", "trace_id", "span_id", "parent_id", "source_id", *SpanRow._fields[3:-1], "waits_for")
 _LOOKUP_COLUMNS: Final = ("id", "trace_id", "span_id", "source_id", *LookupRow._fields[2:])
@@ -231,7 +230,7 @@ def _not_expired(batch: SourceBatch, from_ns: int) -> SourceBatch:
     lost = len(batch.spans) - len(spans)
     if not lost:
         return batch
-    rejects = {**batch.rejects, EXPIRED: batch.rejects.get(EXPIRED, 0) + lost}
+    rejects = {**batch.rejects, retention.EXPIRED: batch.rejects.get(retention.EXPIRED, 0) + lost}
     return replace(batch, spans=spans, rejects=rejects)
 
 

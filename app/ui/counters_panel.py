@@ -41,7 +41,7 @@ def _rates(view: Counters) -> None:
 
 
 def sources(window: Window, now_ms: int) -> None:
-    """Draw what scraped and sampled sources counted, and what their pages held."""
+    """Draw what sources that only count have counted, the traces behind it, and what their pages held."""
     view = load(window, now_ms)
     states.report(view.failures, (counters.FAMILIES,))
     if view.rates:
@@ -54,6 +54,10 @@ def sources(window: Window, now_ms: int) -> None:
     if levels := counters.level_rows(view):
         st.markdown("**Gauges, as they were read last**")
         tables.show(levels, alt="Gauges of sources, with a warning where they mislead")
+    if behind := snapshots.exemplar_rows(view):
+        st.markdown("**Newest measurements behind these counters, with their traces**")
+        columns = {"trace": tables.link("trace", shown="/(traces)", help="Empty = no span of this trace is stored here")}
+        tables.show(behind, alt="Exemplars and their traces", columns=columns)
     if servers := snapshots.server_rows(view):
         st.markdown("**Redis and Valkey servers**")
         tables.show(servers, alt="Redis and Valkey servers", columns={"memory": tables.number("memory", pattern="bytes")})

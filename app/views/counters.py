@@ -5,18 +5,19 @@ Never mixed with the lookups of a response cache, and never across units: a rate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.analysis.intervals import Share, wilson
 from app.views import words
+from app.views.origins import Origin, origins_of
 from app.views.parts import Failure, attempt
 from collectors.errors import BadFamilies
 from collectors.prometheus.families import OVERFLOW, Count, Families, Gauge, Pair, Ratio, Seen, System
 from collectors.prometheus.families import Series as Named
 from storage.metrics import Series
 from storage.reads import counters, sources
-from storage.reads.counters import Increase, Snapshot
+from storage.reads.counters import Exemplar, Increase, Snapshot
 from storage.reads.window import Window
 from storage.store import Store
 
@@ -107,6 +108,7 @@ class Counters:
     counts: tuple[Counted, ...] = ()
     levels: tuple[Level, ...] = ()
     snapshots: tuple[tuple[str, Snapshot], ...] = ()  # with the source's name
+    exemplars: tuple[tuple[str, Exemplar], ...] = ()  # likewise
     failures: tuple[Failure, ...] = ()
 
 
@@ -122,29 +124,38 @@ def load(telemetry: Callable[[], Store], families: Callable[[], Families], *, wi
 
 def _read(store: Store, families: Families, window: Window, now_ms: int) -> Counters:
     with store.read() as conn:
-        names = {one.id: one.service for one in sources.sources(conn)}
+        origins = origins_of(sources.sources(conn))
         grown = counters.increases(conn, window)
-        known = counters.known(conn, window)
+        known: dict[int, list[tuple[str, Mapping[str, str]]]] = {}
+        for source_id, named in counters.known(conn, window).items():
+            known.setdefault(origins[source_id].id, []).extend(named)
         levels = counters.gauges(conn, families.gauges)
         shots = counters.snapshots(conn)
-    by_source = _merged(grown, families)
+        behind = counters.exemplars(conn, window)
+    by_source = _merged(grown, families, origins)
     rates: list[Rate] = []
     counts: list[Counted] = []
-    shown: list[Level] = []
-    for source_id, service in names.items():
-        mine = by_source.get(source_id, [])
-        for system in families.system:
+    for one in dict.fromkeys(origins.values()):
+        mine = by_source.get(one.id, [])
+        for system in families.system if one.id in known else ():
             for ratio in system.ratio:
-                rates += _Cache(service, system, ratio, known.get(source_id, [])).rates(mine)
-            counts += [counted for count in system.count for counted in _counts(service, system, count, mine)]
-            for gauge in system.gauge:
-                shown += [Level(service, system.title, gauge, one) for one in levels.get(source_id, ()) if one.name in gauge.names]
-    named = tuple((names.get(shot.source_id, ""), shot) for shot in shots)
-    return Counters(window, now_ms, tuple(rates), tuple(counts), tuple(shown), named)
+                rates += _Cache(one.name, system, ratio, known[one.id]).rates(mine)
+            counts += [counted for count in system.count for counted in _counts(one.name, system, count, mine)]
+    shown = [
+        Level(origins[source_id].name, system.title, gauge, series)
+        for source_id, several in levels.items()
+        for system in families.system
+        for gauge in system.gauge
+        for series in several
+        if series.name in gauge.names
+    ]
+    named_shots = tuple((origins[shot.source_id].name, shot) for shot in shots)
+    named_exemplars = tuple((origins[one.source_id].name, one) for one in behind)
+    return Counters(window, now_ms, tuple(rates), tuple(counts), tuple(shown), named_shots, named_exemplars)
 
 
-def _merged(grown: Iterable[Increase], families: Families) -> dict[int, list[Increase]]:
-    """Return the increases by source, those summed that no rate tells apart: thousands of users' series are a handful then."""
+def _merged(grown: Iterable[Increase], families: Families, origins: Mapping[int, Origin]) -> dict[int, list[Increase]]:
+    """Return the increases by origin, those summed that no rate tells apart: thousands of users' series are a handful then."""
     kept: dict[tuple[str, int], tuple[tuple[str, str], ...]] = {}  # labels are shared objects: one reduction a series
     found: dict[tuple[int, str, tuple[tuple[str, str], ...], int], list[float]] = {}
     for one in grown:
@@ -152,7 +163,7 @@ def _merged(grown: Iterable[Increase], families: Families) -> dict[int, list[Inc
         if (labels := kept.get(place)) is None:
             apart = families.told_apart.get(one.name, frozenset())
             labels = kept[place] = tuple(sorted((label, value) for label, value in one.labels.items() if label in apart))
-        sums = found.setdefault((one.source_id, one.name, labels, one.at_ms), [0.0, 0, 0, 0])
+        sums = found.setdefault((origins[one.source_id].id, one.name, labels, one.at_ms), [0.0, 0, 0, 0])
         sums[0] += one.increase
         sums[1] = max(sums[1], one.covered_ms)
         sums[2] = max(sums[2], one.resets)
@@ -179,7 +190,7 @@ class _Cache:
 
     def rates(self, grown: Sequence[Increase]) -> list[Rate]:
         """Return the rate over all labels, then one for each value of the label `by` when there are several."""
-        if self.ratio.pair(self.known) is None:
+        if not self.ratio.told_by(self.known):
             return []
         wanted = {name for pair in self.ratio.pairs for name in pair.names}
         buckets: dict[int, list[Increase]] = {}

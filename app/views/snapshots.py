@@ -1,9 +1,10 @@
-"""The newest state of sources that is no counter: what pages held, dead targets, slow commands, what a keyspace is made of."""
+"""What there is of sources beside their counters: what pages held, dead targets, slow commands, keyspaces, and traces behind counts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from app.analysis.intervals import wilson
 from app.views import words
@@ -112,3 +113,19 @@ def keyspace_rows(view: Counters) -> list[Row]:
                 }
             )
     return rows
+
+
+def exemplar_rows(view: Counters) -> list[Row]:
+    """Return the newest measurements that senders gave as examples, with the traces in which they were taken."""
+    return [
+        {
+            "time (UTC)": words.instant(one.at_ms),
+            "source": words.name(source, 60),
+            "metric": words.one_line(one.name, 80),
+            "value": round(one.value, 6),
+            "labels": words.one_line(", ".join(f"{name}={value}" for name, value in sorted(one.labels.items())), 160),
+            "trace": f"/traces?{urlencode({'trace': one.trace_id.hex()})}" if one.stored else None,
+            "trace id": one.trace_id.hex(),
+        }
+        for source, one in view.exemplars
+    ]

@@ -17,6 +17,7 @@ from collectors.otlp.logs import decode_logs
 from collectors.otlp.metrics import MetricsDecoder
 from collectors.otlp.status import export_response
 from collectors.pipeline import Lease, Pipeline
+from collectors.prometheus.families import Families
 from collectors.settings import CollectorSettings
 
 # Decoding takes about 10 ms a MiB: above this it would hold up every other connection of the loop.
@@ -32,11 +33,11 @@ _ODD_DATA = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError
 class Intake:
     """Takes bodies in, returns the response message after the commit."""
 
-    def __init__(self, settings: CollectorSettings, pipeline: Pipeline, metrics: CollectorMetrics) -> None:
+    def __init__(self, settings: CollectorSettings, pipeline: Pipeline, metrics: CollectorMetrics, families: Families) -> None:
         self.settings = settings
         self.metrics = metrics
         self._pipeline = pipeline
-        self._metrics_decoder = MetricsDecoder(settings)
+        self._metrics_decoder = MetricsDecoder(settings, families)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="decoder")
 
     def lease(self) -> Lease:

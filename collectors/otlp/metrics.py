@@ -2,6 +2,7 @@
 
 Samples have the shape of scraped ones, so that one reader reads both: a monotonic sum ends in `_total`, a histogram is `_bucket` with
 `le`, `_sum` and `_count`. An increase (delta temporality) stays an increase: its kind ends in `_delta`, and its start is beside it.
+What the families table knows as a counter is a reading of it as well, like one on a scraped page; a gauge has the name that it has there.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,16 +24,19 @@ from collectors.otlp.bounds import Bounds
 from collectors.otlp.buckets import Unusable, exponential_bounds
 from collectors.otlp.decode import Decoded, source_key
 from collectors.otlp.messages import METRICS, scopes
+from collectors.otlp.naming import Names, label_names
 from collectors.otlp.wire import Attributes, pb_attributes
+from collectors.prometheus.families import Families
 from collectors.settings import CollectorSettings
 from storage.metrics import labels_text
-from storage.rows import ExemplarRow, MetricBatch, PointRows, SampleRow, SourceKey
+from storage.rows import CounterReading, ExemplarRow, MetricBatch, PointRows, SampleRow, SourceKey
 
 NOT_STORED = "not_stored"
 DELTA, CUMULATIVE = 1, 2  # AggregationTemporality
 _NO_VALUE = 1  # DataPointFlags: the series ended
 _MAX_LABELS = 64
 _MAX_NAME = 256
+_MAX_UNIT = 16  # a longer one changes no name
 _MAX_EXEMPLARS = 64  # of one point; SDKs keep one a bucket
 _MAX_BUCKETS = 512  # of one point, or quantiles; SDKs have up to 160 on each side of zero
 # Each sample carries its labels: a few large points could become gigabytes of them.
@@ -54,11 +59,32 @@ class _Point(NamedTuple):
     labels: _Labels
     at_ms: int
     start_ms: int | None
+    unit: str
+    names: Names
 
     def sample(self, suffix: str, kind: str, value: float, labels: str = "") -> SampleRow:
         if math.isnan(value):
             raise Refused("not_a_number")
         return SampleRow(self.name + suffix, labels or self.labels.own, kind, self.at_ms, value, self.start_ms)
+
+    def level(self, kind: str, value: float) -> SampleRow:
+        """Return the sample of a gauge, under the name by which it is known."""
+        sample = self.sample("", kind, value)
+        known = self.names.gauge(self.name, self.unit)
+        return sample._replace(name=known) if known else sample
+
+    def readings(self, samples: Sequence[SampleRow], *, began: bool) -> Iterator[CounterReading]:
+        """Yield those of the samples that are known counters. began: the point's start says when its counting began."""
+        for one in samples:
+            if one.name.endswith("_bucket") or one.kind == "gauge_delta":
+                continue
+            known = self.names.counter(one.name, self.unit)
+            if known:
+                delta = one.kind.endswith("_delta")
+                # Senders of totals above the bound are left out: what they send may come in parts, and the sum of a part means nothing.
+                folded = labels_text(self.names.families.folded(known, self.labels.named)) if delta else ""
+                start_ms = self.start_ms if began else None
+                yield CounterReading(known, self.labels.named_text, self.at_ms, one.value, start_ms, folded, delta=delta)
 
 
 class _Labels:
@@ -69,6 +95,15 @@ class _Labels:
         self._around: dict[str, tuple[str, str]] = {}
         self.own = labels_text(labels)
         self.bytes = len(self.own) * (1 if self.own.isascii() else 4)  # in memory, at most
+
+    @cached_property
+    def named(self) -> Mapping[str, str]:
+        """With the names that they have on a page."""
+        return label_names(self._held)
+
+    @cached_property
+    def named_text(self) -> str:
+        return self.own if self.named is self._held else labels_text(self.named)
 
     def plus(self, name: str, value: str) -> str:
         """Return them with one more, which wins over one of that name."""
@@ -105,8 +140,9 @@ class _Sender:
 class MetricsDecoder:
     """Bytes to rows. Remembers which series it has seen: above the bound new ones are refused, and counted as such."""
 
-    def __init__(self, settings: CollectorSettings) -> None:
+    def __init__(self, settings: CollectorSettings, families: Families) -> None:
         self._settings = settings
+        self._names = Names(families)
         self._series: set[int] = set()
 
     def decode(self, body: bytes, content_type: str) -> Decoded:
@@ -134,14 +170,14 @@ class MetricsDecoder:
         if kind not in {"gauge", "summary"} and data.aggregation_temporality not in {DELTA, CUMULATIVE}:
             sender.rejects["unspecified_temporality"] += len(data.data_points)
             return
-        known = cache_metrics.of_name(name)
+        known = cache_metrics.of_name(name) or self._names.knows(name, _unit(metric))
         for given in data.data_points:
             attributes = pb_attributes(given.attributes, bounds)
             if not (known or cache_metrics.of_attributes(attributes)):
                 sender.dropped += 1
                 continue
             try:
-                rows = _rows(kind, name, data, given, attributes, room=room)
+                rows = _rows(kind, metric, given, attributes, room=room, names=self._names)
             except Refused as reason:
                 sender.rejects[str(reason)] += 1
                 continue
@@ -189,7 +225,7 @@ def _decoded(senders: dict[SourceKey, _Sender]) -> Decoded:
     return Decoded(batches, 0, {reason: count for reason, count in rejects.items() if count})
 
 
-def _rows(kind: str, name: str, data: Any, given: Any, attributes: Attributes, *, room: _Room) -> PointRows | None:
+def _rows(kind: str, metric: Any, given: Any, attributes: Attributes, *, room: _Room, names: Names) -> PointRows | None:
     """Return a point's rows, None for one without a value. Raises Refused."""
     if given.flags & _NO_VALUE:
         return None
@@ -201,13 +237,21 @@ def _rows(kind: str, name: str, data: Any, given: Any, attributes: Attributes, *
     if buckets > _MAX_BUCKETS:
         raise Refused("too_many_buckets")
     labels = _Labels({key[:_MAX_NAME].replace("\0", "\ufffd"): _label(value) for key, value in attributes.items()})
-    room.take(most, most * (labels.bytes + _MAX_LE_BYTES))
+    room.take(most, (most + 1) * (labels.bytes + _MAX_LE_BYTES))
     start_ms = given.start_time_unix_nano // 1_000_000 or None
-    point = _Point(name, labels, given.time_unix_nano // 1_000_000, None if start_ms is None or start_ms >= _INT64_MS else start_ms)
+    start_ms = None if start_ms is None or start_ms >= _INT64_MS else start_ms
+    point = _Point(text(metric.name), labels, given.time_unix_nano // 1_000_000, start_ms, _unit(metric), names)
+    data = getattr(metric, kind)
     suffix = "_delta" if kind not in {"gauge", "summary"} and data.aggregation_temporality == DELTA else ""
     samples = tuple(_SAMPLES[kind](point, data, given, suffix))
     exemplars = () if kind == "summary" else tuple(_exemplars(point, samples[0].name, given))
-    return PointRows(samples, exemplars)
+    # A point that lasts no time and holds something goes on with a count whose start nobody knows (data model, "unknown start time").
+    began = given.start_time_unix_nano < given.time_unix_nano
+    return PointRows(samples, exemplars, tuple(point.readings(samples, began=began)))
+
+
+def _unit(metric: Any) -> str:
+    return metric.unit if len(metric.unit) <= _MAX_UNIT else ""
 
 
 def _number(given: Any) -> float:
@@ -218,14 +262,14 @@ def _number(given: Any) -> float:
 
 
 def _gauge(point: _Point, _data: Any, given: Any, _suffix: str) -> Iterator[SampleRow]:
-    yield point.sample("", "gauge", _number(given))
+    yield point.level("gauge", _number(given))
 
 
 def _sum(point: _Point, data: Any, given: Any, suffix: str) -> Iterator[SampleRow]:
     value = _number(given)
     if not data.is_monotonic:
         # A total that may fall is a level. Increases of one cannot be added up from any point on: they stay increases.
-        yield point.sample("", f"gauge{suffix}", value)
+        yield point.level(f"gauge{suffix}", value)
         return
     if value < 0:
         raise Refused("negative_count")

@@ -13,8 +13,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from collectors.errors import CollectorError, SlowSender, TooLarge, UnsupportedMedia
+from collectors.inflate import Inflater
 from collectors.otlp.decode import JSON, PROTOBUF
-from collectors.otlp.inflate import Inflater
 from collectors.otlp.intake import Intake
 from collectors.otlp.status import (
     INTERNAL,

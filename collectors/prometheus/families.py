@@ -88,6 +88,7 @@ class Ratio(_Row):
     """A hit rate. pairs: the same counters under successive names; the first that a source has is used.
 
     by: a label by which it is split. mean: the counters hold a sum of ratios and their number, so it is a mean, weighted by nothing.
+    needs_hits: a source without the series of hits does not tell of hits at all; otherwise it has had none yet.
     """
 
     id: str
@@ -97,12 +98,17 @@ class Ratio(_Row):
     by: str = ""
     note: str = ""
     mean: bool = False
+    needs_hits: bool = False
     pairs: tuple[Pair, ...] = Field(min_length=1)
 
     def pair(self, seen: Seen) -> Pair | None:
         """Return the pair that a source with these counters has best, of equals the first; None when it has none."""
         best = max(self.pairs, key=lambda pair: pair.known_by(seen))
         return best if best.known_by(seen) else None
+
+    def told_by(self, seen: Seen) -> bool:
+        """Return whether a source that ever had these counters tells of this rate."""
+        return max(pair.known_by(seen) for pair in self.pairs) >= (2 if self.needs_hits else 1)
 
 
 class Count(_Row):

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx
 
 from collectors.errors import ScrapeFailed, TooLarge, Undecodable, UnsupportedMedia
+from collectors.inflate import Inflater
 from collectors.metrics import CollectorMetrics
-from collectors.otlp.inflate import Inflater
 from collectors.prometheus.families import Families
 from collectors.prometheus.keep import sort
 from collectors.prometheus.parse import OPENMETRICS, TEXT, Page, parse

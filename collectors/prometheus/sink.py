@@ -18,12 +18,12 @@ class StoreSink:
     async def scraped(self, source: SourceKey, scrape: Scrape, *, max_series: int) -> str:
         """Store it; return what is wrong with it. Raises StorageError when the store does not commit."""
         return await self._pipeline.call(
-            lambda: counters.write_scrape(self._store, source, scrape, now_ms=scrape.at_ms, max_series=max_series)
+            lambda: counters.write_scrape(self._store, source, scrape, now_ms=scrape.at_ms, max_series=max_series), writes=True
         )
 
     async def failed(self, source: SourceKey, error: str, now_ms: int) -> None:
         """Store that a look at a source failed. Raises StorageError when the store does not commit."""
-        await self._pipeline.call(lambda: metrics.record_scrape_error(self._store, source, error, now_ms=now_ms))
+        await self._pipeline.call(lambda: metrics.record_scrape_error(self._store, source, error, now_ms=now_ms), writes=True)
 
     async def newest_ms(self, source: SourceKey) -> int | None:
         """Return the time of the newest reading stored of a source. Raises StorageError."""

@@ -1,4 +1,4 @@
-"""What counter-only sources counted: increases by series and bucket, their gauges and snapshots."""
+"""What counter-only sources counted: increases by series and bucket, their gauges, snapshots and exemplars."""
 
 from __future__ import annotations
 
@@ -25,7 +25,18 @@ FROM ({_PARTS}) m JOIN counter_series s ON s.id = m.series_id
 GROUP BY s.id, bucket ORDER BY s.source_id, s.name, s.id, bucket
 """  # noqa: S608 - a constant of this module
 _KNOWN = "SELECT source_id, name, labels FROM counter_series WHERE first_ms < ?"
-_SAMPLED = "SELECT id FROM sources WHERE kind IN ('scrape', 'prometheus', 'redis')"
+# Of those that push, each restart is a source of its own: the ones seen last are looked at.
+_SAMPLED = """
+SELECT id FROM sources WHERE kind IN ('scrape', 'prometheus', 'redis') UNION ALL
+SELECT id FROM (SELECT id FROM sources WHERE kind = 'otlp_metrics' ORDER BY last_seen_ms DESC LIMIT 50)
+"""
+# A sender of totals sends an exemplar again with every collection until it has a newer one.
+_EXEMPLARS = """
+SELECT DISTINCT e.*, EXISTS (SELECT 1 FROM trace_summaries t WHERE t.trace_id = e.trace_id) FROM (
+  SELECT source_id, name, labels, at_ms, value, trace_id FROM metric_exemplars
+  WHERE at_ms >= ? AND at_ms < ? AND trace_id IS NOT NULL ORDER BY at_ms DESC LIMIT 500
+) e ORDER BY e.at_ms DESC, e.value DESC LIMIT ?
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +61,19 @@ class Snapshot:
     topic: str
     at_ms: int
     body: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """One measurement behind a data point. stored: whether spans of its trace are here."""
+
+    source_id: int
+    name: str
+    labels: Mapping[str, str]
+    at_ms: int
+    value: float
+    trace_id: bytes
+    stored: bool
 
 
 def increases(conn: Connection, window: Window) -> list[Increase]:
@@ -94,3 +118,9 @@ def snapshots(conn: Connection) -> list[Snapshot]:
     """Return the newest snapshots of all sources."""
     rows = conn.exec_driver_sql("SELECT source_id, topic, at_ms, body FROM source_snapshots ORDER BY source_id, topic")
     return [Snapshot(row[0], row[1], row[2], json.loads(row[3])) for row in rows]
+
+
+def exemplars(conn: Connection, window: Window, *, limit: int = 20) -> list[Exemplar]:
+    """Return the window's newest exemplars that name a trace."""
+    rows = conn.exec_driver_sql(_EXEMPLARS, (window.start_ms, window.end_ms, limit))
+    return [Exemplar(row[0], row[1], json.loads(row[2]), row[3], row[4], row[5], bool(row[6])) for row in rows]

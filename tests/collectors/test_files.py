@@ -19,6 +19,7 @@ import pytest
 from collectors.otlp.decode import JSON, PROTOBUF, Decoded, decode_traces
 from collectors.otlp.logs import decode_logs
 from collectors.otlp.metrics import MetricsDecoder
+from collectors.prometheus.families import load
 from collectors.settings import CollectorSettings
 from storage.payloads import unpack
 from storage.rows import MetricBatch
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.shared_data
 GOLDEN = Path(__file__).parents[1] / "golden" / "otlp_files"
 CAPTURED, PUBLIC = SHARED / "data" / "captured" / "otlp", SHARED / "data" / "public" / "otlp"
 SETTINGS = CollectorSettings(StorageSettings("", ""))
+FAMILIES = load()
 SIGNALS = ("traces", "metrics", "logs")
 
 
@@ -39,7 +41,7 @@ def decode(signal: str, body: bytes, content_type: str) -> Decoded:
     if signal == "traces":
         return decode_traces(body, content_type, SETTINGS)
     if signal == "metrics":
-        return MetricsDecoder(SETTINGS).decode(body, content_type)
+        return MetricsDecoder(SETTINGS, FAMILIES).decode(body, content_type)
     return decode_logs(body, content_type, SETTINGS)
 
 
@@ -115,7 +117,7 @@ def digest(decoded: Decoded) -> str:
     kept: list[Any] = []
     for batch in decoded.batches:
         if isinstance(batch, MetricBatch):
-            kept += batch.points
+            kept += [(point.samples, point.exemplars) for point in batch.points]
         else:
             kept += [(*row[:10], unpack(row.payload)) for row in batch.spans]
     return hashlib.sha256(repr(kept).encode()).hexdigest()[:16]

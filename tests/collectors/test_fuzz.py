@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 
 from collectors.errors import TooLarge, Undecodable, UnsupportedMedia
+from collectors.inflate import Inflater
 from collectors.otlp.decode import JSON, PROTOBUF
-from collectors.otlp.inflate import Inflater
 from tests.collectors import fuzz
 from tests.collectors.process import collecting
 from tests.collectors.support import rows, settings

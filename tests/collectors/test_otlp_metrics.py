@@ -20,6 +20,7 @@ from collectors.otlp import cache_metrics
 from collectors.otlp.buckets import MAX_BUCKETS, Unusable, exponential_bounds
 from collectors.otlp.decode import JSON, PROTOBUF
 from collectors.otlp.metrics import CUMULATIVE, DELTA, MetricsDecoder
+from collectors.prometheus.families import load
 from collectors.settings import CollectorSettings
 from storage.rows import MetricBatch, SampleRow
 from storage.settings import StorageSettings
@@ -27,6 +28,7 @@ from tests.collectors.support import put, running
 from tests.collectors.wires import HTTP_JSON, WIRES, as_json, body_of, send
 
 SETTINGS = CollectorSettings(StorageSettings("", ""))
+FAMILIES = load()
 AT = 1_795_954_000_000_000_000
 MINUTE = 60_000_000_000
 
@@ -85,9 +87,9 @@ def faulty() -> tuple[Any, dict[str, int]]:
 
 def decoded(request: Request | ExportMetricsServiceRequest, *, decoder: MetricsDecoder | None = None) -> list[MetricBatch]:
     message = request.message if isinstance(request, Request) else request
-    decoder = decoder or MetricsDecoder(SETTINGS)
+    decoder = decoder or MetricsDecoder(SETTINGS, FAMILIES)
     found = decoder.decode(message.SerializeToString(), PROTOBUF)
-    assert MetricsDecoder(SETTINGS).decode(body_of(HTTP_JSON, message), JSON).batches == found.batches or decoder._series
+    assert MetricsDecoder(SETTINGS, FAMILIES).decode(body_of(HTTP_JSON, message), JSON).batches == found.batches or decoder._series
     return list(found.batches)
 
 
@@ -268,6 +270,26 @@ async def test_a_resend_of_increases_is_stored_once_and_a_total_with_its_start(t
         assert await it.rows(query, first, "cache.tokens_total") == [("counter_delta", 10, minute * MINUTE // 10**6) for minute in range(4)]
 
 
+@pytest.mark.parametrize("wire", WIRES)
+async def test_known_counters_are_counted_as_scraped_ones_are_in_the_same_transaction(tmp_path: Path, wire: str) -> None:
+    async with running(tmp_path) as it:
+        for minute in range(3):
+            request, at = Request(), AT + minute * MINUTE
+            request.point("vllm:prefix_cache_hits", "sum", as_int=10 * minute, at=at, labels={"model.name": "m"})
+            request.point("litellm_cache_hits_metric", "sum", temporality=DELTA, as_int=4, at=at).start_time_unix_nano = at - MINUTE
+            request.point("cache.hits", "sum", as_int=minute, at=at)  # of a meaning that nobody told us
+            for _ in range(2):
+                assert (await send(it, wire, request.message, signal="metrics")).code == 0
+        query = """SELECT s.name, s.labels, sum(h.increase), sum(h.covered_ms) FROM counter_hours h
+                   JOIN counter_series s ON s.id = h.series_id GROUP BY s.id ORDER BY s.name"""
+        assert await it.rows(query) == [
+            ("litellm_cache_hits_metric_total", "{}", 12, 3 * MINUTE // 10**6),
+            ("vllm:prefix_cache_hits_total", '{"model_name":"m"}', 20, 2 * MINUTE // 10**6),
+        ]
+        # The samples stay as they were sent.
+        assert await it.rows("SELECT DISTINCT labels FROM metric_samples WHERE name LIKE 'vllm%'") == [('{"model.name":"m"}',)]
+
+
 async def test_totals_of_two_instances_that_do_not_name_themselves_stay_apart(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         for host, total in (("a", 1), ("b", 2)):
@@ -279,7 +301,7 @@ async def test_totals_of_two_instances_that_do_not_name_themselves_stay_apart(tm
 
 
 def test_labels_without_end_are_stopped_and_said() -> None:
-    decoder = MetricsDecoder(replace(SETTINGS, max_series=3))
+    decoder = MetricsDecoder(replace(SETTINGS, max_series=3), FAMILIES)
     for _ in range(2):
         request = Request()
         for user in range(5):
@@ -296,7 +318,7 @@ def test_a_malformed_metric_in_json_costs_itself_alone() -> None:
     metrics = document["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]
     metrics[0]["sum"]["dataPoints"] = [{"asInt": "many"}, {}]
     metrics.append({"name": 5})
-    found = MetricsDecoder(SETTINGS).decode(body_of(HTTP_JSON, document), JSON)
+    found = MetricsDecoder(SETTINGS, FAMILIES).decode(body_of(HTTP_JSON, document), JSON)
     assert found.rejects == {"malformed_metric": 3}
     assert [row.name for point in found.batches[0].points for row in point.samples] == ["cache.b"]  # type: ignore[union-attr]
 
@@ -323,7 +345,7 @@ def test_a_point_of_thousands_of_buckets_is_refused_and_the_rest_lands(kind: str
     request.point("cache.hits", "sum", as_int=1)
     body = request.message.SerializeToString()
     tracemalloc.start()
-    (batch,) = MetricsDecoder(SETTINGS).decode(body, PROTOBUF).batches
+    (batch,) = MetricsDecoder(SETTINGS, FAMILIES).decode(body, PROTOBUF).batches
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (batch.rejects, [row.name for point in batch.points for row in point.samples]) == (  # type: ignore[union-attr]
@@ -339,7 +361,7 @@ def test_points_whose_labels_would_fill_the_memory_are_refused_and_the_rest_land
     for number in range(5):  # each 14 MB of labels
         request.point("cache.ms", "histogram", labels={"n": number} | {f"k{place}": "x" * 500 for place in range(60)}, **large)
     request.point("cache.hits", "sum", as_int=1)
-    decoder = MetricsDecoder(SETTINGS)
+    decoder = MetricsDecoder(SETTINGS, FAMILIES)
     (batch,) = decoder.decode(request.message.SerializeToString(), PROTOBUF).batches
     assert (len(batch.points), batch.rejects) == (5, {"too_many_points": 1})  # type: ignore[union-attr]
 

@@ -19,6 +19,7 @@ from collectors.metrics import CollectorMetrics
 from collectors.otlp.intake import Intake
 from collectors.otlp.receiver_grpc import _SERVICES, GrpcReceiver
 from collectors.pipeline import Pipeline
+from collectors.prometheus.families import load
 from tests.collectors.process import collecting
 from tests.collectors.support import Running, running, settings
 from tests.support.polling import eventually
@@ -99,7 +100,7 @@ class Arriving:
 async def test_no_more_messages_are_read_at_once_than_the_queue_could_hold(tmp_path: Path) -> None:
     given = settings(tmp_path, max_body_bytes=100, queue_bytes=250)
     metrics = CollectorMetrics()
-    intake = Intake(given, Pipeline(lambda _: [], queue_bytes=given.queue_bytes, metrics=metrics), metrics)
+    intake = Intake(given, Pipeline(lambda _: [], queue_bytes=given.queue_bytes, metrics=metrics), metrics, load())
     receiver, arriving = GrpcReceiver(intake, given.grpc_bind), Arriving()
     leases = [intake.lease() for _ in range(8)]
     calls = [asyncio.create_task(receiver._message(arriving, lease)) for lease in leases]

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from storage import counters, metrics
-from storage.rows import MetricBatch, PointRows, SampleRow, Scrape, SourceKey, WriteResult
+from storage.rows import SampleRow, Scrape, SourceKey
 from storage.store import Store
 
 TARGET = SourceKey("scrape", "http://127.0.0.1:8080/metrics")
@@ -26,18 +25,6 @@ def test_the_newest_of_each_series_though_the_targets_were_looked_at_one_after_t
         ("hit", (400_000,), (2.0,)),
         ("miss", (405_000,), (3.0,)),
     ]
-
-
-def test_a_point_of_long_ago_does_not_make_all_that_is_stored_be_read(telemetry: Store) -> None:
-    def point(at_ms: int) -> PointRows:
-        return PointRows((SampleRow("load", "{}", "gauge", at_ms, 1.0),), ())
-
-    batch = MetricBatch(SourceKey("otlp_metrics", "app"), [point(at_ms) for at_ms in range(1_000)])
-    assert metrics.write_points(telemetry, [batch], now_ms=1) == [WriteResult(1_000, 0, 0)]
-    sent = [point(0), point(999), point(5_000)]
-    with telemetry.read() as connection:
-        assert metrics._stored(connection, 1, sent) == {("load", "{}", 0), ("load", "{}", 999)}
-    assert metrics.write_points(telemetry, [replace(batch, points=sent)], now_ms=1) == [WriteResult(1, 2, 0)]
 
 
 def test_labels_have_one_stored_form() -> None:

@@ -110,6 +110,37 @@ def test_a_counter_that_nothing_is_left_of_is_forgotten_with_its_hours(telemetry
     assert rows(telemetry, "SELECT labels FROM counter_series ORDER BY id") == [("quiet",), ("seen",)]
 
 
+def of_sources(store: Store, ages: list[int]) -> None:
+    """A snapshot and a reason of rejects for each of as many sources, the newest so long ago."""
+    with store.write() as connection:
+        for source_id, age in enumerate(ages):
+            connection.exec_driver_sql("INSERT INTO source_snapshots VALUES (?, 'page', ?, '{}')", (source_id, NOW - age))
+            connection.exec_driver_sql("INSERT INTO rejects VALUES (?, 'expired', 5, ?)", (source_id, NOW - age))
+
+
+def test_snapshots_go_with_the_raw_rows_and_rejects_with_the_hours(telemetry: Store) -> None:
+    of_sources(telemetry, [9 * DAY + number for number in range(25)] + [4 * DAY, DAY])
+    steps = sweep(telemetry, keep_raw_days=2, keep_hours_days=5)
+    assert max(step.rows for step in steps) <= 11
+    assert rows(telemetry, "SELECT source_id FROM source_snapshots") == [(26,)]
+    assert rows(telemetry, "SELECT source_id FROM rejects ORDER BY source_id") == [(25,), (26,)]
+
+
+def test_above_a_number_the_oldest_snapshots_and_rejects_go_however_young(telemetry: Store) -> None:
+    of_sources(telemetry, [30 - number for number in range(30)])
+    kept = replace(settings(telemetry.path.parent), keep_raw_days=0, keep_minutes_days=0, keep_hours_days=0, keep_bytes=0)
+    sweeper = Sweeper(telemetry, kept, rows=10, spare_pages=0, most_of_sources=7)
+    steps = [sweeper.step(now_ms=NOW) for _ in range(7)]
+    assert [(step.kind, step.rows) for step in steps[:6]] == [
+        *[("source_snapshots", number) for number in (10, 10, 3)],
+        *[("rejects", number) for number in (10, 10, 3)],
+    ]
+    assert not steps[-1].more
+    for table in ("source_snapshots", "rejects"):
+        assert rows(telemetry, f"SELECT min(source_id), count(*) FROM {table}") == [(23, 7)]
+    assert counts(telemetry, "removed") == [0]  # no time before which all is gone
+
+
 def test_what_is_taken_back_is_not_taken_from_minutes_that_were_removed(telemetry: Store) -> None:
     totals = rollups.Totals()
     totals.add(1, [made(1, 5 * DAY).lookup()])

@@ -8,13 +8,16 @@ import contextlib
 import gzip
 import json
 import socket
+import sqlite3
 import ssl
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 import trustme
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 
@@ -23,7 +26,7 @@ from collectors.prometheus.families import load
 from collectors.prometheus.scrape import Scraper, shown, source_of
 from collectors.settings import ScrapeTarget
 from storage.rows import Scrape, SourceKey
-from tests.collectors.support import running, until
+from tests.collectors.support import request, running, settings, until
 from tests.support.servers import free_port
 
 
@@ -220,3 +223,20 @@ async def test_a_dead_target_is_a_source_with_an_error(tmp_path: Path) -> None:
     targets = (patient(f"http://127.0.0.1:{free_port()}/metrics", interval_s=0.05),)
     async with running(tmp_path, targets=targets) as it:
         await until(it, "SELECT kind, last_error LIKE '%ConnectError%' FROM sources", [("scrape", 1)])
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_a_write_of_the_scraper_ends_the_fault_that_no_sender_comes_to_end(tmp_path: Path, status: int) -> None:
+    with target() as (handler, url):
+        handler.status, handler.body = status, b"up 1\n"
+        storage = replace(settings(tmp_path).storage, busy_timeout_s=0.05)
+        async with running(tmp_path, storage=storage, targets=(ScrapeTarget(url, interval_s=0.1),)) as it:
+            await until(it, "SELECT count(*) FROM sources WHERE kind = 'scrape'", [(1,)])
+            with contextlib.closing(sqlite3.connect(tmp_path / "telemetry.db", isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                assert (await it.post(request().SerializeToString())).status_code == 503
+                assert (await it.client.get("/healthz")).status_code == 503
+                other.execute("ROLLBACK")
+            async with asyncio.timeout(30):  # less than until retention's next commit
+                while (await it.client.get("/healthz")).text != "ok":
+                    await asyncio.sleep(0.02)

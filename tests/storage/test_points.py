@@ -1,0 +1,175 @@
+"""Data points that senders sent: each stored once, and counters among them counted as scraped ones are."""
+
+from __future__ import annotations
+
+import math
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from storage import points
+from storage.counters import NOT_A_COUNT
+from storage.increases import step
+from storage.metrics import labels_text
+from storage.reads.counters import increases
+from storage.reads.window import Window
+from storage.rows import CounterReading, MetricBatch, PointRows, SampleRow, SourceKey, WriteResult
+from storage.store import Store
+from tests.storage.test_counters import totals
+
+APP = SourceKey("otlp_metrics", "app", "instance-1", "meter@1")
+MINUTE = 60_000
+NOW = 7 * 3_600_000
+
+
+def gauge(at_ms: int) -> PointRows:
+    return PointRows((SampleRow("load", "{}", "gauge", at_ms, 1.0),))
+
+
+def total(at_ms: int, value: float, *, start_ms: int | None = None, labels: str = "{}", delta: bool = False) -> PointRows:
+    sample = SampleRow("hits_total", labels, "counter_delta" if delta else "counter", at_ms, value, start_ms)
+    folded = '{"cachescope_overflow":"true"}' if delta else ""
+    return PointRows((sample,), (), (CounterReading("hits_total", labels, at_ms, value, start_ms, folded, delta=delta),))
+
+
+def increase(at_ms: int, value: float, *, start_ms: int | None = None, labels: str = "{}") -> PointRows:
+    return total(at_ms, value, start_ms=start_ms, labels=labels, delta=True)
+
+
+def write(store: Store, *given: PointRows, source: SourceKey = APP, since_ms: int = NOW) -> WriteResult:
+    (result,) = points.write(store, [MetricBatch(source, given)], now_ms=NOW, since_ms=since_ms)
+    return result
+
+
+def minutes(store: Store) -> list[tuple[int, float, int]]:
+    with store.read() as connection:
+        rows = connection.exec_driver_sql("SELECT at_ms, sum(increase), sum(covered_ms) FROM counter_minutes GROUP BY at_ms ORDER BY at_ms")
+        return [(row[0] // MINUTE, row[1], row[2]) for row in rows]
+
+
+def test_a_point_of_long_ago_does_not_make_all_that_is_stored_be_read(telemetry: Store) -> None:
+    assert write(telemetry, *(gauge(at_ms) for at_ms in range(1_000))) == WriteResult(1_000, 0, 0)
+    sent = [gauge(0), gauge(999), gauge(5_000)]
+    with telemetry.read() as connection:
+        assert points._stored(connection, 1, sent) == {("load", "{}", 0), ("load", "{}", 999)}
+    assert write(telemetry, *sent) == WriteResult(1, 2, 0)
+
+
+def test_totals_grow_by_their_differences_and_a_later_start_is_a_restart(telemetry: Store) -> None:
+    for minute, (value, start_ms) in enumerate([(5, 0), (9, 0), (12, 2 * MINUTE), (13, 2 * MINUTE)]):
+        for _ in range(2):  # sent again
+            write(telemetry, total(minute * MINUTE + 1_000, value, start_ms=start_ms))
+    assert totals(telemetry) == {"{}": (4 + 12 + 1, 1, 0)}
+
+
+def test_increases_are_added_up_each_in_its_own_minute_and_never_twice(telemetry: Store) -> None:
+    write(telemetry, increase(MINUTE, 10, start_ms=0))
+    write(telemetry, increase(3 * MINUTE, 5, start_ms=2 * MINUTE), increase(3 * MINUTE, 5, start_ms=2 * MINUTE))
+    assert write(telemetry, increase(2 * MINUTE, 7, start_ms=MINUTE)) == WriteResult(1, 0, 0)  # a late one
+    assert write(telemetry, increase(MINUTE, 10, start_ms=0)) == WriteResult(0, 1, 0)
+    assert minutes(telemetry) == [(1, 10, MINUTE), (2, 7, MINUTE), (3, 5, MINUTE)]
+
+
+def test_a_late_increase_before_all_others_is_of_a_series_that_was_there(telemetry: Store) -> None:
+    write(telemetry, increase(9 * MINUTE, 1))
+    write(telemetry, increase(2 * MINUTE, 1))
+    with telemetry.read() as connection:
+        assert connection.exec_driver_sql("SELECT first_ms, at_ms FROM counter_series").all() == [(2 * MINUTE, 9 * MINUTE)]
+
+
+@pytest.mark.parametrize(("start_ms", "counted"), [(NOW - 1, 0), (NOW + 1, 7), (None, 0)])
+def test_the_first_total_of_a_new_sender_counts_when_its_process_began_after_the_listening(
+    telemetry: Store, start_ms: int | None, counted: float
+) -> None:
+    write(telemetry, total(NOW + MINUTE, 7, start_ms=start_ms))
+    assert sum(grown for _, grown, _ in minutes(telemetry)) == counted
+
+
+def test_a_series_that_an_earlier_collection_did_not_show_began_at_nothing(telemetry: Store) -> None:
+    hit, miss = labels_text({"result": "hit"}), labels_text({"result": "miss"})
+    write(telemetry, total(MINUTE, 500, start_ms=0, labels=hit))
+    write(telemetry, total(MINUTE + 3, 900, start_ms=0, labels=miss))  # the rest of the same collection, in a request of its own
+    write(telemetry, total(2 * MINUTE, 501, start_ms=0, labels=hit), total(2 * MINUTE, 905, start_ms=0, labels=miss))
+    write(telemetry, total(3 * MINUTE, 4, start_ms=0, labels='{"result":"stale"}'))
+    assert totals(telemetry) == {hit: (1, 0, 0), miss: (5, 0, 0), '{"result":"stale"}': (4, 0, 0)}
+
+
+def test_a_sender_that_turns_from_increases_to_totals_and_back_counts_nothing_twice(telemetry: Store) -> None:
+    write(telemetry, increase(MINUTE, 10, start_ms=0))
+    write(telemetry, total(2 * MINUTE, 12, start_ms=0))  # the ten are in it
+    write(telemetry, total(3 * MINUTE, 15, start_ms=0))
+    write(telemetry, increase(4 * MINUTE, 6, start_ms=3 * MINUTE))
+    assert totals(telemetry) == {"{}": (10 + 0 + 3 + 6, 0, 0)}
+
+
+def test_points_from_before_what_was_removed_are_refused_for_they_may_have_been_counted(telemetry: Store) -> None:
+    with telemetry.write() as connection:
+        connection.exec_driver_sql(f"INSERT INTO removed (kind, before_ms, rows, last_ms, by_size) VALUES ('raw', {5 * MINUTE}, 1, 1, 0)")
+    assert write(telemetry, increase(4 * MINUTE, 1), increase(6 * MINUTE, 2)) == WriteResult(1, 0, 0)
+    assert minutes(telemetry) == [(6, 2, 0)]
+    with telemetry.read() as connection:
+        assert connection.exec_driver_sql("SELECT reason, count FROM rejects").all() == [("expired", 1)]
+
+
+def test_what_is_no_count_is_refused_and_said(telemetry: Store) -> None:
+    write(telemetry, increase(MINUTE, -1), increase(2 * MINUTE, math.inf), increase(3 * MINUTE, 2))
+    assert minutes(telemetry) == [(3, 2, 0)]
+    with telemetry.read() as connection:
+        assert connection.exec_driver_sql("SELECT reason, count FROM rejects").all() == [(NOT_A_COUNT, 2)]
+
+
+def test_series_above_the_bound_are_summed_where_they_are_increases_and_left_out_where_they_are_totals(
+    telemetry: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(points, "MOST_COUNTERS", 2)
+    users = [labels_text({"user": str(number)}) for number in range(4)]
+    write(telemetry, *(increase(MINUTE, 10, labels=user) for user in users))
+    other = APP._replace(service="other")
+    for minute in (1, 2):
+        write(telemetry, *(total(minute * MINUTE, 10 * minute, labels=user) for user in users), source=other)
+    grown = {labels: number for labels, (number, *_) in totals(telemetry).items()}
+    assert grown == {users[0]: 20, users[1]: 20, '{"cachescope_overflow":"true"}': 20}
+    with telemetry.read() as connection:
+        errors = connection.exec_driver_sql("SELECT last_error FROM sources ORDER BY id").scalars().all()
+    assert ["summed into the overflow series" in errors[0], "left out" in errors[1]] == [True, True]
+
+
+LIVES = st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=5), min_size=1, max_size=4)
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(LIVES, st.randoms(use_true_random=False))
+def test_totals_and_increases_of_one_count_give_the_same_however_often_and_in_whatever_order_they_come(
+    telemetry: Store, lives: list[list[int]], rng: random.Random
+) -> None:
+    """Processes that count and restart, told by totals and by increases; both through the one way of counting."""
+    told: list[tuple[PointRows, PointRows]] = []
+    readings: list[tuple[float, int]] = []
+    at_ms = NOW
+    for life in lives:
+        start_ms, value = at_ms + 1_000, 0
+        for grew in life:
+            value, before_ms, at_ms = value + grew, at_ms, at_ms + MINUTE
+            told.append((total(at_ms, value, start_ms=start_ms), increase(at_ms, grew, start_ms=max(start_ms, before_ms))))
+            readings.append((value, start_ms))
+    with telemetry.read() as connection:  # each example has senders of its own in one database
+        known = connection.exec_driver_sql("SELECT count(*) FROM sources").scalar_one()
+    sums, deltas = (APP._replace(service=f"app{known + number}") for number in (1, 2))
+    for one, _ in told:
+        write(telemetry, one, source=sums)
+    parts = [part for _, part in told] * 2  # each twice
+    rng.shuffle(parts)
+    for at in range(0, len(parts), 3):
+        write(telemetry, *parts[at : at + 3], source=deltas)
+    found: dict[int, float] = {known + 1: 0, known + 2: 0}
+    with telemetry.read() as connection:
+        for grown in increases(connection, Window(NOW, at_ms + 2 * MINUTE)):
+            if grown.source_id in found:
+                found[grown.source_id] += grown.increase
+    first = lives[0][0]  # its process began after the listening: it counts
+    raw = first + sum(step(a, sa, b, sb).increase for (a, sa), (b, sb) in pairwise(readings))
+    assert [raw, raw] == [*found.values()]
+    assert raw == sum(map(sum, lives))
