@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import Connection
 
+from storage.rollups import NARROW
 from storage.settings import StorageSettings
 from storage.store import Store
 
@@ -44,6 +45,10 @@ class _Kind:
     width_ms: int
 
 
+def _narrow(of: str) -> tuple[_Table, ...]:
+    return tuple(_Table(name, "at_ms") for name, narrow in NARROW.items() if narrow.of == of)
+
+
 RAW: Final = "raw"
 EXPIRED: Final = "expired"  # the reason under which what began before removed rows is refused: it may have been counted before
 _SPANS: Final = _Table("spans", "start_ns", 1_000_000)
@@ -57,12 +62,9 @@ _MOST_OF_SOURCES: Final = 10_000
 _KINDS: Final = (
     _Kind(RAW, (_SPANS, _Table("lookups", "at_ms"), _TRACES, _SAMPLES, _EXEMPLARS, _SNAPSHOTS), _MINUTE_MS),
     _Kind("rollups_10s", (_Table("rollups_10s", "at_ms"),), _MINUTE_MS),
-    _Kind("rollups_1m", (_Table("rollups_1m", "at_ms"), _Table("totals_1m", "at_ms"), _Table("counter_minutes", "at_ms")), _HOUR_MS),
-    _Kind(
-        "rollups_1h",
-        (_Table("rollups_1h", "at_ms"), _Table("totals_1h", "at_ms"), _Table("counter_hours", "at_ms"), _REJECTS),
-        _HOUR_MS,
-    ),
+    _Kind("rollups_1m", (_Table("rollups_1m", "at_ms"), *_narrow("rollups_1m"), _Table("counter_minutes", "at_ms")), _HOUR_MS),
+    # Six hours of the widest rows go together with the hours that they are the sum of.
+    _Kind("rollups_1h", (_Table("rollups_1h", "at_ms"), *_narrow("rollups_1h"), _Table("counter_hours", "at_ms"), _REJECTS), 6 * _HOUR_MS),
 )
 _NOTE: Final = """
 INSERT INTO removed (kind, before_ms, rows, last_ms, by_size) VALUES (?, ?, ?, ?, ?)

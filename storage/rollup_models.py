@@ -31,6 +31,13 @@ class _Sums(SQLModel):
     saved_usd_n: int = _sum()
     saved_us: int = _sum()
     saved_us_n: int = _sum()
+    lookup_us: int = _sum()  # in the cache itself, upstream left out
+    lookup_us_n: int = _sum()
+    cached_tokens: int = _sum()  # input tokens that came from a cache, of the lookups that told both and no more than all
+    cached_of_tokens: int = _sum()
+    cached_n: int = _sum()
+    judged_n: int = _sum()  # with a candidate that a threshold decided on
+    vetoed_n: int = _sum()  # of these: similar enough, and refused by verification
     duration_sketch: bytes = Field(default=b"", sa_type=LargeBinary, nullable=False)  # mergeable, 1 % relative
 
 
@@ -49,13 +56,57 @@ class _ByEverything(SQLModel):
     reason: str = Field(primary_key=True)
 
 
+class _ByPart(SQLModel):
+    """Time and every dimension but tenant and model, of which there may be very many."""
+
+    at_ms: int = Field(sa_type=BigInteger, primary_key=True)
+    cache_kind: str = Field(primary_key=True)
+    source_id: int = Field(primary_key=True)
+    purpose: str = Field(primary_key=True)
+    namespace: str = Field(primary_key=True)
+    tier: str = Field(primary_key=True)
+    outcome: str = Field(primary_key=True)
+    reason: str = Field(primary_key=True)
+
+
 class _ByOutcome(SQLModel):
-    """Time and outcome, over all namespaces, tenants, models, tiers, sources and reasons: a handful of rows a minute."""
+    """Time, sender and outcome, over all namespaces, tenants, models, tiers and reasons: a handful of rows a minute."""
+
+    at_ms: int = Field(sa_type=BigInteger, primary_key=True)
+    cache_kind: str = Field(primary_key=True)
+    source_id: int = Field(primary_key=True)
+    purpose: str = Field(primary_key=True)
+    outcome: str = Field(primary_key=True)
+
+
+class _ByPlace(SQLModel):
+    """Time and place, with the outcomes side by side: one row where the others have one for each outcome, tier and reason.
+
+    exact_hit … error: lookups of each outcome. hit_tokens, tokens: input and output, of hits and of all eligible lookups. saved_nusd:
+    what the hits' calls would have cost. spent_nusd: what those of the other eligible lookups did.
+    """
 
     at_ms: int = Field(sa_type=BigInteger, primary_key=True)
     cache_kind: str = Field(primary_key=True)
     purpose: str = Field(primary_key=True)
-    outcome: str = Field(primary_key=True)
+    namespace: str = Field(primary_key=True)
+    tenant: str = Field(primary_key=True)
+    model: str = Field(primary_key=True)
+
+
+class _OfPlace(SQLModel):
+    exact_hit: int = _sum()
+    semantic_hit: int = _sum()
+    partial_hit: int = _sum()
+    stale_hit: int = _sum()
+    coalesced: int = _sum()
+    miss: int = _sum()
+    bypass: int = _sum()
+    error: int = _sum()
+    hit_tokens: int = _sum()
+    tokens: int = _sum()
+    saved_nusd: int = _sum()
+    spent_nusd: int = _sum()
 
 
 # The rows are the primary key's tree itself, in order of time: one tree to write instead of three, and a window is one range of it.
@@ -99,5 +150,53 @@ class Total1h(_Sums, _ByOutcome, table=True):
     """An hour a row, over all dimensions. Kept as long as the hours."""
 
     __tablename__ = "totals_1h"
+    metadata = telemetry_metadata
+    __table_args__ = _CLUSTERED
+
+
+class Part1m(_Sums, _ByPart, table=True):
+    """A minute a row, over all tenants and models. Kept as long as the minutes."""
+
+    __tablename__ = "parts_1m"
+    metadata = telemetry_metadata
+    __table_args__ = _CLUSTERED
+
+
+class Part1h(_Sums, _ByPart, table=True):
+    """An hour a row, over all tenants and models. Kept as long as the hours."""
+
+    __tablename__ = "parts_1h"
+    metadata = telemetry_metadata
+    __table_args__ = _CLUSTERED
+
+
+class Part6h(_Sums, _ByPart, table=True):
+    """Six hours a row, over all tenants and models. Kept as long as the hours."""
+
+    __tablename__ = "parts_6h"
+    metadata = telemetry_metadata
+    __table_args__ = _CLUSTERED
+
+
+class Place10m(_OfPlace, _ByPlace, table=True):
+    """Ten minutes a row. Kept as long as the minutes."""
+
+    __tablename__ = "places_10m"
+    metadata = telemetry_metadata
+    __table_args__ = _CLUSTERED
+
+
+class Place1h(_OfPlace, _ByPlace, table=True):
+    """An hour a row. Kept as long as the hours."""
+
+    __tablename__ = "places_1h"
+    metadata = telemetry_metadata
+    __table_args__ = _CLUSTERED
+
+
+class Place6h(_OfPlace, _ByPlace, table=True):
+    """Six hours a row. Kept as long as the hours."""
+
+    __tablename__ = "places_6h"
     metadata = telemetry_metadata
     __table_args__ = _CLUSTERED

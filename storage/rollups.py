@@ -1,4 +1,4 @@
-"""Lookups by time and dimensions, at 10 s, 1 min and 1 h: counts, integer sums and a mergeable sketch.
+"""Lookups by time and dimensions, from 10 s to 6 h: counts, integer sums and a mergeable sketch.
 
 Every sum is of integers rounded once per lookup, so a rollup equals the raw rows it stands for whatever order they came in.
 """
@@ -6,9 +6,10 @@ Every sum is of integers rounded once per lookup, so a rollup equals the raw row
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from operator import add
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -33,28 +34,74 @@ _SUMS: Final = (
     "saved_usd_n",
     "saved_us",
     "saved_us_n",
+    "lookup_us",
+    "lookup_us_n",
+    "cached_tokens",
+    "cached_of_tokens",
+    "cached_n",
+    "judged_n",
+    "vetoed_n",
 )
+_SKETCH: Final = "duration_sketch"
 
 
-def _upsert(table: str, dimensions: tuple[str, ...]) -> str:
-    columns = (*dimensions, *_SUMS, "duration_sketch")
+HITS: Final = ("exact_hit", "semantic_hit", "partial_hit", "stale_hit")
+ELIGIBLE: Final = (*HITS, "coalesced", "miss")  # what could have been a hit
+OUTCOMES: Final = (*ELIGIBLE, "bypass", "error")
+PLACE_SUMS: Final = (*OUTCOMES, "hit_tokens", "tokens", "saved_nusd", "spent_nusd")
+
+
+class Narrow(NamedTuple):
+    """A table with fewer dimensions than the rollups it is summed from. places: outcomes are columns, and there is no sketch."""
+
+    width_ms: int
+    dimensions: tuple[str, ...]
+    of: str
+    places: bool = False
+
+
+_TOTAL: Final = ("at_ms", "cache_kind", "source_id", "purpose", "outcome")
+_PART: Final = ("at_ms", "cache_kind", "source_id", "purpose", "namespace", "tier", "outcome", "reason")
+_PLACE: Final = ("at_ms", "cache_kind", "purpose", "namespace", "tenant", "model")
+NARROW: Final[dict[str, Narrow]] = {
+    "totals_1m": Narrow(60_000, _TOTAL, "rollups_1m"),
+    "totals_1h": Narrow(3_600_000, _TOTAL, "rollups_1h"),
+    "parts_1m": Narrow(60_000, _PART, "rollups_1m"),
+    "parts_1h": Narrow(3_600_000, _PART, "rollups_1h"),
+    "parts_6h": Narrow(21_600_000, _PART, "rollups_1h"),
+    "places_10m": Narrow(600_000, _PLACE, "rollups_1m", places=True),
+    "places_1h": Narrow(3_600_000, _PLACE, "rollups_1h", places=True),
+    "places_6h": Narrow(21_600_000, _PLACE, "rollups_1h", places=True),
+}
+
+
+def _columns(table: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return a table's dimensions and its sums, the sketch among them where it has one."""
+    narrow = NARROW.get(table)
+    dimensions = narrow.dimensions if narrow else _DIMENSIONS
+    return dimensions, PLACE_SUMS if narrow and narrow.places else (*_SUMS, _SKETCH)
+
+
+def _upsert(table: str) -> str:
+    dimensions, sums = _columns(table)
+    columns = (*dimensions, *sums)
+    added = [f"{name} = {name} + excluded.{name}" for name in sums if name != _SKETCH]
+    if _SKETCH in sums:
+        added.append(f"{_SKETCH} = sketch_merge({_SKETCH}, excluded.{_SKETCH})")
     return (
         f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - names from above
-        f" ON CONFLICT ({', '.join(dimensions)}) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _SUMS)},"
-        " duration_sketch = sketch_merge(duration_sketch, excluded.duration_sketch)"
+        f" ON CONFLICT ({', '.join(dimensions)}) DO UPDATE SET {', '.join(added)}"
     )
 
 
-_UPSERTS: Final = {table: _upsert(table, _DIMENSIONS) for table in WIDTHS_MS}
-# Over all dimensions but these.
-TOTALS: Final = {"rollups_1m": "totals_1m", "rollups_1h": "totals_1h"}
-TOTAL_DIMENSIONS: Final = ("at_ms", "cache_kind", "purpose", "outcome")
-_TOTAL_PLACES: Final = tuple(_DIMENSIONS.index(name) for name in TOTAL_DIMENSIONS)
-_TOTAL_UPSERTS: Final = {table: _upsert(TOTALS[table], TOTAL_DIMENSIONS) for table in TOTALS}
+_UPSERTS: Final = {table: _upsert(table) for table in (*WIDTHS_MS, *NARROW)}
 _REMOVED: Final = "SELECT kind, before_ms FROM removed"  # the kinds of rollups have their tables' names
 _FINEST_MS: Final = WIDTHS_MS["rollups_10s"]
+_UNJUDGED: Final = ("exact_hit", "bypass", "error")
 _Key = tuple[Any, ...]
 _Groups = dict[_Key, tuple[list[int], Sketch]]
+_Rows = dict[_Key, tuple[Any, ...]]
+_ALL_TIME: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class Totals:
@@ -98,72 +145,110 @@ class Totals:
             if row.saved_ms is not None:
                 sums[9] += scaled(row.saved_ms, 1_000)
                 sums[10] += 1
+            if row.lookup_ms is not None:
+                sums[11] += scaled(row.lookup_ms, 1_000)
+                sums[12] += 1
+            cached, given = row.cached_input_tokens, row.input_tokens
+            # A cached part larger than the whole is a sender's fault and in no ratio.
+            if cached is not None and given is not None and 0 <= cached <= given <= _LIMIT:
+                sums[13] += cached
+                sums[14] += given
+                sums[15] += 1
+            # An exact hit has no candidate, whatever a sender recorded with it.
+            if row.similarity is not None and row.outcome not in _UNJUDGED:
+                sums[16] += 1
+                sums[17] += row.passed is False and row.threshold is not None and row.similarity >= row.threshold
             sketch.add(row.duration_ms)
 
     def write(self, connection: Connection) -> None:
         """Add all to the rollups of every width. The connection is a writing store's: its `sketch_merge` is used."""
-        groups = self._groups
-        for table, width in WIDTHS_MS.items():
-            if width != _FINEST_MS:
-                groups = _summed(groups, lambda key, width=width: (key[0] - key[0] % width, *key[1:]))  # type: ignore[misc]
-            _add(connection, _UPSERTS[table], groups)
-            if table in TOTALS:
-                totals = _summed(groups, lambda key: tuple(key[place] for place in _TOTAL_PLACES))
-                _add(connection, _TOTAL_UPSERTS[table], totals)
+        for table, rows in self._by_table():
+            if rows:
+                # The tables are ordered by their keys: neighbours lie on one page.
+                connection.exec_driver_sql(_UPSERTS[table], [(*key, *rows[key]) for key in sorted(rows)])
 
     def take_back(self, connection: Connection) -> None:
         """Remove all from the rollups of every width, where it was added before. A row that stands for no lookup goes."""
-        groups = self._groups
         removed_ms: dict[str, int] = {kind: before_ms for kind, before_ms in connection.exec_driver_sql(_REMOVED)}  # noqa: C416 - rows
+        for table, rows in self._by_table(removed_ms):
+            _take_back(connection, table, rows)
+
+    def _by_table(self, from_ms: Mapping[str, int] = _ALL_TIME) -> Iterator[tuple[str, _Rows]]:
+        """Yield the rows of every table. from_ms: what retention has removed of one, or is about to, is left out."""
+        groups = self._groups
         for table, width in WIDTHS_MS.items():
             if width != _FINEST_MS:
-                groups = _summed(groups, lambda key, width=width: (key[0] - key[0] % width, *key[1:]))  # type: ignore[misc]
-            # What retention has removed, or is about to, holds no longer what was added.
-            left = {key: group for key, group in groups.items() if key[0] >= removed_ms.get(table, 0)}
-            _take_back(connection, table, _DIMENSIONS, left)
-            if table in TOTALS:
-                totals = _summed(left, lambda key: tuple(key[place] for place in _TOTAL_PLACES))
-                _take_back(connection, TOTALS[table], TOTAL_DIMENSIONS, totals)
+                groups = _summed(groups, _DIMENSIONS, width)
+            left_ms = from_ms.get(table, 0)
+            left = {key: group for key, group in groups.items() if key[0] >= left_ms} if left_ms else groups
+            yield table, {key: (*sums, sketch.to_bytes()) for key, (sums, sketch) in left.items()}
+            for name, narrow in NARROW.items():
+                if narrow.of == table and narrow.places:
+                    yield name, _placed(left, narrow.width_ms)
+                elif narrow.of == table:
+                    totals = _summed(left, narrow.dimensions, narrow.width_ms)
+                    yield name, {key: (*sums, sketch.to_bytes()) for key, (sums, sketch) in totals.items()}
 
 
-def _take_back(connection: Connection, table: str, dimensions: tuple[str, ...], groups: _Groups) -> None:
+def _take_back(connection: Connection, table: str, rows: _Rows) -> None:
+    dimensions, sums = _columns(table)
     row = " AND ".join(f"{name} = ?" for name in dimensions)
-    changed = ", ".join(f"{name} = ?" for name in (*_SUMS, "duration_sketch"))
-    for key, (sums, sketch) in groups.items():
-        stored = connection.exec_driver_sql(f"SELECT {', '.join(_SUMS)}, duration_sketch FROM {table} WHERE {row}", key).first()  # noqa: S608
+    changed = ", ".join(f"{name} = ?" for name in sums)
+    counted = len(OUTCOMES) if sums is PLACE_SUMS else 1
+    for key, gone in rows.items():
+        stored = connection.exec_driver_sql(f"SELECT {', '.join(sums)} FROM {table} WHERE {row}", key).first()  # noqa: S608
         if stored is None:  # retention was faster
             continue
-        left = [before - gone for before, gone in zip(stored[:-1], sums, strict=True)]
-        if left[0] <= 0:
+        left = [_less(before, part) for before, part in zip(stored, gone, strict=True)]
+        if not any(left[:counted]):
             connection.exec_driver_sql(f"DELETE FROM {table} WHERE {row}", key)  # noqa: S608 - names from above
-            continue
-        kept = Sketch.from_bytes(stored[-1])
-        kept.take_away(sketch)
-        connection.exec_driver_sql(f"UPDATE {table} SET {changed} WHERE {row}", (*left, kept.to_bytes(), *key))  # noqa: S608
+        else:
+            connection.exec_driver_sql(f"UPDATE {table} SET {changed} WHERE {row}", (*left, *key))  # noqa: S608
 
 
-def _add(connection: Connection, upsert: str, groups: _Groups) -> None:
-    if groups:
-        # The tables are ordered by their keys: neighbours lie on one page.
-        rows = [(*key, *sums, sketch.to_bytes()) for key, (sums, sketch) in sorted(groups.items(), key=_key_of)]
-        connection.exec_driver_sql(upsert, rows)
+def _less(before: Any, part: Any) -> int | bytes:
+    if not isinstance(before, bytes):
+        return int(before - part)
+    kept = Sketch.from_bytes(before)
+    kept.take_away(Sketch.from_bytes(part))
+    return kept.to_bytes()
 
 
-def _key_of(group: tuple[_Key, tuple[list[int], Sketch]]) -> _Key:
-    return group[0]
-
-
-def _summed(groups: _Groups, key_of: Callable[[_Key], _Key]) -> _Groups:
-    """Return the sums of the groups by another key, of which theirs is finer."""
+def _summed(groups: _Groups, dimensions: tuple[str, ...], width_ms: int) -> _Groups:
+    """Return the sums of the groups by fewer dimensions, or a wider step, of which theirs is finer."""
+    places = [_DIMENSIONS.index(name) for name in dimensions[1:]]
     found: _Groups = {}
     for key, (sums, sketch) in groups.items():
-        wider = key_of(key)
+        wider = (key[0] - key[0] % width_ms, *[key[place] for place in places])
         group = found.get(wider)
         if group is None:
             group = found[wider] = ([0] * len(_SUMS), Sketch())
         group[0][:] = map(add, group[0], sums)
         group[1].merge(sketch)
     return found
+
+
+_AT: Final = {name: place for place, name in enumerate(_SUMS)}
+_OUTCOME: Final = _DIMENSIONS.index("outcome")
+
+
+def _placed(groups: _Groups, width_ms: int) -> _Rows:
+    """Return the groups' rows by place, their outcomes side by side. Outcomes that are none of OUTCOMES count nowhere."""
+    at = [_DIMENSIONS.index(name) for name in _PLACE[1:]]
+    found: dict[_Key, list[int]] = {}
+    for key, (sums, _) in groups.items():
+        outcome = key[_OUTCOME]
+        if outcome not in OUTCOMES:
+            continue
+        place = found.setdefault((key[0] - key[0] % width_ms, *[key[one] for one in at]), [0] * len(PLACE_SUMS))
+        place[OUTCOMES.index(outcome)] += sums[0]
+        if outcome in ELIGIBLE:
+            tokens, hit = sums[_AT["input_tokens"]] + sums[_AT["output_tokens"]], outcome in HITS
+            place[-4] += tokens if hit else 0
+            place[-3] += tokens
+            place[-2] += sums[_AT["saved_nusd"]] if hit else 0
+            place[-1] += 0 if hit else sums[_AT["cost_nusd"]]
+    return {key: tuple(row) for key, row in found.items()}
 
 
 def scaled(value: float, factor: int) -> int:

@@ -163,8 +163,8 @@ def _read(conn: Connection, window: Window, compared: Window, scope: Scope, *, w
     found = findings([Served(row.prompt_hash, group[row.prompt_hash], row.entry_id, row.outcome in HITS) for row in mine.rows])
     if not clustered:
         found = [one for one in found if one.kind == "collapse"]
-    texts = reads.samples(conn, compared, scope, [name for _, _, names in gone for name in names])
-    texts |= reads.samples(conn, window, scope, [*(n for _, _, names in fresh for n in names), *(n for one in found for n in one.samples)])
+    texts = _sampled(conn, earlier, [name for _, _, names in gone for name in names])
+    texts |= _sampled(conn, mine, [*(n for _, _, names in fresh for n in names), *(n for one in found for n in one.samples)])
     known = {row.prompt_hash for row in earlier.rows}
     shown = tuple(Found(one, _texts(texts, one.samples)) for one in found)
     sentence, bad = _sentence(now, before, panels, shown, window_name=window_name, before_name=before_name, season=season)
@@ -183,6 +183,12 @@ def _read(conn: Connection, window: Window, compared: Window, scope: Scope, *, w
         clustered=clustered,
         prompts_recorded=not texts or any(sample.prompt is not None for sample in texts.values()),
     )
+
+
+def _sampled(conn: Connection, mix: Mix, names: Sequence[str]) -> dict[str, PromptSample]:
+    """Return the texts of the newest lookups read of these prompts."""
+    newest = {row.prompt_hash: row.id for row in mix.rows}
+    return reads.samples(conn, [newest[name] for name in names])
 
 
 def _texts(texts: Mapping[str, PromptSample], names: Sequence[str]) -> tuple[PromptSample, ...]:

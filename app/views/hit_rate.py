@@ -16,7 +16,7 @@ from app.views.worth import interval as cluster_interval
 from app.views.worth import load as load_worth
 from storage.reads import hit_rate, window
 from storage.reads.acts import Mark
-from storage.reads.hit_rate import CachedTokens, Cell, Place
+from storage.reads.hit_rate import Cell, Place
 from storage.reads.window import Extent, Scope, Window
 from storage.store import Store
 
@@ -36,6 +36,16 @@ class Reason:
     outcome: str
     reason: str
     lookups: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class CachedTokens:
+    """Input tokens of calls that reported both, and how many of them came from a cache. n: calls that did; of: all of the kind."""
+
+    cached: int
+    input: int
+    n: int
     of: int
 
 
@@ -107,7 +117,6 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
         cells = hit_rate.cells(conn, shown, scope, by=rates.BY)
         places = hit_rate.places(conn, shown, scope, limit=_MOST_ROWS)
         earlier = hit_rate.totals(conn, compared, scope)
-        tokens = {found.cache_kind: found for found in hit_rate.cached_tokens(conn, shown, scope)}
         worth = load_worth(conn, shown, scope, cells, usd_per_hour=usd_per_hour)
         series = hit_rate.series(conn, shown, scope)
         extent = window.extent(conn)
@@ -119,12 +128,18 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
         places=tuple(places),
         reasons=_reasons(cells),
         others=tuple(
-            OtherKind(kind, rates.totals(cells, cache_kind=kind), OTHER_KINDS.get(kind, ""), tokens.get(kind)) for kind in sorted(kinds)
+            OtherKind(kind, rates.totals(cells, cache_kind=kind), OTHER_KINDS.get(kind, ""), _cached(cells, kind)) for kind in sorted(kinds)
         ),
         extent=extent,
         worth=worth,
         before=count((row.outcome, row.lookups) for row in earlier if row.cache_kind == rates.RESPONSE),
     )
+
+
+def _cached(cells: Sequence[Cell], kind: str) -> CachedTokens:
+    mine = [cell for cell in cells if cell.cache_kind == kind]
+    sums = [sum(getattr(cell, name) for cell in mine) for name in ("cached_tokens", "cached_of_tokens", "cached_n", "lookups")]
+    return CachedTokens(*sums)
 
 
 def _reasons(cells: Sequence[Cell]) -> tuple[Reason, ...]:

@@ -9,11 +9,11 @@ from app.views import words
 from app.views.parts import Failure, attempt
 from storage.reads import acts, changes
 from storage.reads.acts import Mark
-from storage.reads.window import MINUTE_MS, Scope, Window
+from storage.reads.window import Scope, Window, coarse
 from storage.store import Store
 
 ACTS = "Record of acts"
-_MOST_BUCKETS = 720  # of the search for silences: the widest windows are looked at in steps of some minutes
+_MOST_BUCKETS = 720  # of the search for silences: a day is looked at in steps of two minutes, a week by the hour
 
 
 def load(telemetry: Callable[[], Store], ops: Callable[[], Store], window: Window, scope: Scope) -> tuple[tuple[Mark, ...], Failure | None]:
@@ -33,7 +33,7 @@ def _acts(store: Store, window: Window, scope: Scope) -> list[Mark]:
 
 def recorded(store: Store, window: Window, scope: Scope) -> list[Mark]:
     """Return outages and restarts that telemetry itself shows. A sender's silence is looked for over all of its lookups."""
-    step = MINUTE_MS * max(1, -(-window.length_ms // (MINUTE_MS * _MOST_BUCKETS)))
+    step = coarse(window, _MOST_BUCKETS)
     with store.read() as conn:
         rows = changes.activity(conn, window, step_ms=step)
         restarts = changes.resets(conn, window)

@@ -18,7 +18,7 @@ from storage.reads import changes, hit_rate
 from storage.reads.acts import Mark
 from storage.reads.changes import DIMENSIONS, Example
 from storage.reads.hit_rate import Cell, Count
-from storage.reads.window import MINUTE_MS, Scope, Window
+from storage.reads.window import MINUTE_MS, Scope, Window, coarse
 from storage.store import Store
 
 TELEMETRY = "Telemetry database"
@@ -74,8 +74,8 @@ def cut_of(rows: Sequence[Count], window: Window, step_ms: int) -> tuple[int, Cu
 
 
 def step_of(window: Window) -> int:
-    """Return the width of the blocks in which a change is looked for: a minute up to six hours."""
-    return MINUTE_MS * max(1, -(-window.length_ms // (MINUTE_MS * _MOST_BLOCKS)))
+    """Return the width of the blocks in which a change is looked for: at most 360 of them."""
+    return coarse(window, _MOST_BLOCKS)
 
 
 def sides_of(

@@ -12,13 +12,12 @@ from app.analysis.intervals import MIN_CLUSTERS, Ratio, Share, clustered, wilson
 from app.analysis.savings import Savings, savings
 from app.views import rates, words
 from app.views.dial import Dial
-from storage.reads import changes, hit_rate, window
+from storage.reads import hit_rate, window
 from storage.reads.hit_rate import Cell, Cluster
 from storage.reads.window import Scope, Window
 
 HELD_OUT = "holdout"  # the reason of a miss that would have been a hit, and was sent upstream to learn the truth
 _HOUR_MS = 3_600_000
-_MOST_TIMED = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,8 @@ def load(conn: Connection, shown: Window, scope: Scope, cells: Sequence[Cell], *
     first_ms = window.extent(conn).first_ms
     counts = rates.totals(cells)
     lifetime, since_ms = _lifetime(conn, shown, scope)
-    every = changes.stride(conn, shown, scope, most=_MOST_TIMED)
-    spent = hit_rate.overhead(conn, shown, scope, every=every)
+    timed = [cell for cell in mine if cell.outcome not in HITS]
+    timed_n = sum(cell.lookup_us_n for cell in timed)
     held = sum(cell.lookups for cell in mine if cell.outcome == "miss" and cell.reason == HELD_OUT)
     hits = [cell for cell in mine if cell.outcome in HITS]
     hours = (shown.end_ms - max(shown.start_ms, first_ms or shown.start_ms)) / _HOUR_MS
@@ -82,7 +81,7 @@ def load(conn: Connection, shown: Window, scope: Scope, cells: Sequence[Cell], *
             gross=sum(cell.saved_us for cell in hits) / 1e3,
             hits_known=sum(cell.saved_us_n for cell in hits),
             hits=counts.hits,
-            cost=None if spent.miss_ms is None else spent.miss_ms * (counts.eligible - counts.hits),
+            cost=sum(cell.lookup_us for cell in timed) / 1e3 / timed_n * (counts.eligible - counts.hits) if timed_n else None,
             eligible=counts.eligible,
         ),
     )

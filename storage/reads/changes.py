@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, literal_column, select
 
 from storage.models import telemetry_metadata
 from storage.payloads import unpack
-from storage.reads.hit_rate import ELIGIBLE, HITS
 from storage.reads.sources import samples
-from storage.reads.window import Scope, Window, lookups, rollups, senders, within
+from storage.reads.window import Scope, Window, every, lookups, rollups, sampled, senders, within
+from storage.rollups import ELIGIBLE, HITS
 
 DIMENSIONS = ("namespace", "tenant", "model", "model_version", "client", "fingerprint", "source")
 MOST_LOOKUPS = 40_000  # of a window: half a point of a rate is then told apart, and the read stays within some 0.2 s
@@ -27,15 +27,19 @@ payloads = telemetry_metadata.tables["span_payloads"]
 
 
 def stride(conn: Connection, window: Window, scope: Scope, *, most: int) -> int:
-    """Return k so that every k-th lookup of the window is at most about `most`; 1 = all."""
+    """Return k so that every k-th lookup of the window is at most about `most`; 1 = all. See `every`."""
     found = rollups(conn, window, scope, ("lookups",), kind="response")
     count = conn.execute(select(func.coalesce(func.sum(found.c.lookups), 0))).scalar_one()
-    return max(1, -(-int(count) // most))
+    return every(-(-int(count) // most))
 
 
-def _sampled(window: Window, scope: Scope, every: int) -> ColumnElement[bool]:
-    condition = and_(within(lookups, window, scope), lookups.c.cache_kind == "response")
-    return condition if every <= 1 else and_(condition, lookups.c.id % every == 0)
+def of_sample(window: Window, scope: Scope, number: int) -> ColumnElement[bool]:
+    """Return the condition for each `number`-th lookup of the response cache."""
+    mine = within(lookups, window, scope)
+    if number > 1 and scope.namespace is not None:
+        # The plus keeps SQLite from the index by namespace, which has every lookup and none of the columns asked for.
+        mine = and_(within(lookups, window, replace(scope, namespace=None)), literal_column("+lookups.namespace") == scope.namespace)
+    return and_(mine, lookups.c.cache_kind == "response", sampled(number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +52,17 @@ class Segments:
 
 def segments(conn: Connection, window: Window, scope: Scope) -> Segments:
     """Return the window's eligible lookups of the response cache by every dimension."""
-    every = stride(conn, window, scope, most=MOST_LOOKUPS)
+    number = stride(conn, window, scope, most=MOST_LOOKUPS)
     columns = [lookups.c.source_id if name == "source" else lookups.c[name] for name in DIMENSIONS]
     hits = func.sum(func.iif(lookups.c.outcome.in_(HITS), 1, 0))
-    query = select(*columns, hits, func.count()).where(_sampled(window, scope, every), lookups.c.outcome.in_(ELIGIBLE)).group_by(*columns)
+    query = select(*columns, hits, func.count()).where(of_sample(window, scope, number), lookups.c.outcome.in_(ELIGIBLE)).group_by(*columns)
     names = {row[0]: f"{row[1]} {row[2]}".strip() for row in conn.execute(select(senders.c.id, senders.c.service, senders.c.instance))}
     found: dict[tuple[str, ...], tuple[int, int]] = {}
     for *values, k, n in conn.execute(query):
         key = (*values[:-1], names.get(values[-1], str(values[-1])))
         before = found.get(key, (0, 0))
         found[key] = (before[0] + int(k), before[1] + int(n))
-    return Segments(found, every)
+    return Segments(found, number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +86,12 @@ _VERSIONS = ("namespace", "model", "model_version", "policy_version", "switch", 
 
 def versions(conn: Connection, window: Window, scope: Scope, *, limit: int = 2_000) -> list[Versions]:
     """Return the states of namespaces and models in the window, the most frequent first."""
-    every = stride(conn, window, scope, most=MOST_LOOKUPS)
+    number = stride(conn, window, scope, most=MOST_LOOKUPS)
     columns = [lookups.c[name] for name in _VERSIONS]
     n = func.count()
     query = (
         select(*columns, func.min(lookups.c.at_ms), func.max(lookups.c.at_ms), n)
-        .where(_sampled(window, scope, every))
+        .where(of_sample(window, scope, number))
         .group_by(*columns)
         .order_by(n.desc())
         .limit(limit)
@@ -96,12 +100,20 @@ def versions(conn: Connection, window: Window, scope: Scope, *, limit: int = 2_0
 
 
 def embedder(conn: Connection, window: Window, scope: Scope) -> str:
-    """Return the embedder of the newest lookup that had a candidate; '' when none says."""
+    """Return the embedder of the newest lookup that had a candidate; '' when none of the newest 1,000 that may have had one says."""
+    latest = (
+        select(lookups.c.id)
+        .where(within(lookups, window, scope), lookups.c.cache_kind == "response", lookups.c.outcome.in_(("semantic_hit", "miss")))
+        .order_by(lookups.c.at_ms.desc(), lookups.c.id.desc())
+        .limit(1_000)
+        .subquery()
+    )
     newest = (
         select(payloads.c.payload)
         .join(spans, payloads.c.span_id == spans.c.id)
         .join(lookups, and_(lookups.c.trace_id == spans.c.trace_id, lookups.c.span_id == spans.c.span_id))
-        .where(within(lookups, window, scope), lookups.c.candidates.is_not(None))
+        .join(latest, latest.c.id == lookups.c.id)
+        .where(lookups.c.candidates.is_not(None))
         .order_by(lookups.c.at_ms.desc())
         .limit(1)
     )
@@ -184,20 +196,19 @@ def examples(
     conn: Connection, window: Window, scope: Scope, literals: Sequence[tuple[str, str]], *, outcomes: Sequence[str], limit: int = 5
 ) -> list[Example]:
     """Return the newest lookups with these values (dimension, value) and outcomes. Looks at 20,000 of the newest at most."""
-    columns = [lookups.c[name] for name in Example.__dataclass_fields__]
+    # All that is asked about stands in the index: only the few that are shown are read as rows.
     newest = (
-        select(
-            lookups.c.id, *columns, *(lookups.c[name] for name in DIMENSIONS[:-1] if name not in Example.__dataclass_fields__), _service()
-        )
+        select(lookups.c.id, lookups.c.outcome, *(lookups.c[name] for name in DIMENSIONS[:-1]), _service())
         .join_from(lookups, senders, senders.c.id == lookups.c.source_id)
         .where(within(lookups, window, scope), lookups.c.cache_kind == "response")
         .order_by(lookups.c.at_ms.desc(), lookups.c.id.desc())
         .limit(20_000)
         .subquery()
     )
-    wanted = [newest.c[name] == value for name, value in literals]
-    query = select(*(newest.c[name] for name in Example.__dataclass_fields__)).where(newest.c.outcome.in_(outcomes), *wanted)
-    return [Example(*row) for row in conn.execute(query.limit(limit))]
+    found = select(newest.c.id).where(newest.c.outcome.in_(outcomes), *(newest.c[name] == value for name, value in literals)).limit(limit)
+    columns = [lookups.c[name] for name in Example.__dataclass_fields__]
+    query = select(*columns).where(lookups.c.id.in_(found)).order_by(lookups.c.at_ms.desc(), lookups.c.id.desc())
+    return [Example(*row) for row in conn.execute(query)]
 
 
 def _service() -> Any:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import Connection, and_, func, select
 
-from storage.reads.changes import stride
-from storage.reads.window import Scope, Window, lookups, within
+from storage.reads.changes import of_sample, stride
+from storage.reads.window import Scope, Window, lookups
 
 MOST_ROWS = 8_000
 MAX_SAMPLES = 200
@@ -26,13 +26,10 @@ class PromptSample:
     tenant: str
 
 
-def _prompts(window: Window, scope: Scope) -> ColumnElement[bool]:
-    return and_(within(lookups, window, scope), lookups.c.cache_kind == "response", lookups.c.prompt_hash != "")
-
-
 class Asked(NamedTuple):
     """One lookup, as far as drift needs it. tokens: of the input, None = not reported. similarity: of the candidate, None = none."""
 
+    id: int
     prompt_hash: str
     prompt_simhash: str
     tokens: int | None
@@ -51,21 +48,18 @@ class Mix:
 
 def mix(conn: Connection, window: Window, scope: Scope) -> Mix:
     """Return at most about 8,000 of the window's lookups with a prompt, evenly spread."""
-    every = stride(conn, window, scope, most=MOST_ROWS)
+    number = stride(conn, window, scope, most=MOST_ROWS)
     # An exact hit has no candidate, whatever a sender recorded with it.
     similarity = func.iif(lookups.c.outcome == "exact_hit", None, lookups.c.similarity)
-    columns = [lookups.c.prompt_hash, lookups.c.prompt_simhash, lookups.c.input_tokens, similarity, lookups.c.outcome, lookups.c.entry_id]
-    condition = _prompts(window, scope) if every == 1 else and_(_prompts(window, scope), lookups.c.id % every == 0)
+    told = ("id", "prompt_hash", "prompt_simhash", "input_tokens")
+    columns = [*(lookups.c[name] for name in told), similarity, lookups.c.outcome, lookups.c.entry_id]
+    condition = and_(of_sample(window, scope, number), lookups.c.prompt_hash != "")
     query = select(*columns).where(condition).order_by(lookups.c.at_ms, lookups.c.id)
-    return Mix(tuple(map(Asked._make, conn.execute(query).all())), every)
+    return Mix(tuple(map(Asked._make, conn.execute(query).all())), number)
 
 
-def samples(conn: Connection, window: Window, scope: Scope, hashes: Iterable[str]) -> dict[str, PromptSample]:
-    """Return the newest lookup's text for each of the first 200 of these prompts."""
-    wanted = list(islice(hashes, MAX_SAMPLES))
+def samples(conn: Connection, ids: Iterable[int]) -> dict[str, PromptSample]:
+    """Return the texts of the first 200 of these lookups, by prompt; of several with one prompt the newest."""
     columns = [lookups.c[name] for name in PromptSample.__dataclass_fields__]
-    newest = (
-        select(func.max(lookups.c.id)).where(_prompts(window, scope), lookups.c.prompt_hash.in_(wanted)).group_by(lookups.c.prompt_hash)
-    )
-    rows = conn.execute(select(*columns).where(lookups.c.id.in_(newest)))
+    rows = conn.execute(select(*columns).where(lookups.c.id.in_(list(islice(ids, MAX_SAMPLES)))).order_by(lookups.c.at_ms, lookups.c.id))
     return {row.prompt_hash: PromptSample(*row) for row in rows}

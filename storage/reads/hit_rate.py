@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
-from sqlalchemy import Connection, and_, func, literal, select
+from sqlalchemy import Connection, func, literal, select
 
-from storage.reads.window import MINUTE_MS, Scope, Window, lookups, rollups, within
-
-# Outcomes that could have been hits, as in app.analysis.hit_rate; a test holds the two equal.
-HITS = ("exact_hit", "semantic_hit", "partial_hit", "stale_hit")
-ELIGIBLE = (*HITS, "coalesced", "miss")
-OUTCOMES = (*ELIGIBLE, "bypass", "error")
+from storage.reads.window import MINUTE_MS, WHOLE_MS, Scope, Window, rollups
+from storage.reads.window import places as by_place
+from storage.rollups import ELIGIBLE, HITS, OUTCOMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +46,11 @@ class Cell:
     saved_usd_n: int
     saved_us: int
     saved_us_n: int
+    lookup_us: int
+    lookup_us_n: int
+    cached_tokens: int
+    cached_of_tokens: int
+    cached_n: int
 
 
 DIMENSIONS = ("cache_kind", "namespace", "tenant", "model", "tier", "outcome", "reason")
@@ -62,6 +66,11 @@ _SUMS = (
     "saved_usd_n",
     "saved_us",
     "saved_us_n",
+    "lookup_us",
+    "lookup_us_n",
+    "cached_tokens",
+    "cached_of_tokens",
+    "cached_n",
 )
 
 
@@ -99,10 +108,11 @@ class Place:
 def places(conn: Connection, window: Window, scope: Scope, *, limit: int) -> list[Place]:
     """Return the `limit` busiest places of the window, the busiest first."""
     names = ("namespace", "tenant", "model")
-    found = rollups(conn, window, scope, (*names, "outcome", "lookups"), kind="response")
+    found = by_place(conn, window, scope, names, step_ms=WHOLE_MS, kind="response", sums=OUTCOMES)
     columns = [found.c[name] for name in names]
-    counts = [func.sum(func.iif(found.c.outcome == outcome, found.c.lookups, 0)) for outcome in OUTCOMES]
-    query = select(*columns, *counts).group_by(*columns).order_by(func.sum(found.c.lookups).desc(), *columns).limit(limit)
+    counts = [func.sum(found.c[outcome]).label(outcome) for outcome in OUTCOMES]
+    busiest = reduce(operator.add, counts).desc()
+    query = select(*columns, *counts).group_by(*columns).order_by(busiest, *columns).limit(limit)
     return [Place(row[0], row[1], row[2], dict(zip(OUTCOMES, row[3:], strict=True))) for row in conn.execute(query)]
 
 
@@ -137,73 +147,12 @@ MOST_CLUSTERS = 20_000  # above it, tenants are put together: one cluster a buck
 def clusters(conn: Connection, window: Window, scope: Scope) -> list[Cluster]:
     """Return the window's clusters in the order of time."""
     step = max(MINUTE_MS, window.bucket_ms)  # what comes in one go lasts longer than the ten seconds of the finest chart
-    names = ("tenant", "outcome", "lookups", "input_tokens", "output_tokens", "saved_nusd", "cost_nusd")
-    found = rollups(conn, window, scope, names, step_ms=step, kind="response")
+    found = by_place(conn, window, scope, ("tenant",), step_ms=step, kind="response")
     bucket = (found.c.at_ms - found.c.at_ms % step).label("bucket")
-    eligible, hit = found.c.outcome.in_(ELIGIBLE), found.c.outcome.in_(HITS)
-    tokens = found.c.input_tokens + found.c.output_tokens
-    sums = [
-        func.sum(func.iif(hit, found.c.lookups, 0)),
-        func.sum(found.c.lookups),
-        func.sum(func.iif(hit, tokens, 0)),
-        func.sum(tokens),
-        func.sum(func.iif(hit, found.c.saved_nusd, 0)),
-        func.sum(func.iif(hit, 0, found.c.cost_nusd)),
-    ]
-    tenants = conn.execute(select(func.count(func.distinct(found.c.tenant))).where(eligible)).scalar_one()
-    by = [bucket] if tenants * (window.length_ms // step) > MOST_CLUSTERS else [bucket, found.c.tenant]
-    query = select(bucket, *sums).where(eligible).group_by(*by).order_by(*by)
-    return [Cluster(*row) for row in conn.execute(query)]
-
-
-@dataclass(frozen=True, slots=True)
-class Overhead:
-    """Time in the cache itself, ms a lookup, of hits and of the rest; None where it is not recorded. n: lookups read."""
-
-    hit_ms: float | None
-    miss_ms: float | None
-    n: int
-
-
-def overhead(conn: Connection, window: Window, scope: Scope, *, every: int) -> Overhead:
-    """Return the mean time in the cache of every `every`-th eligible lookup."""
-    hit = lookups.c.outcome.in_(HITS)
-    query = select(
-        func.avg(func.iif(hit, lookups.c.lookup_ms, None)), func.avg(func.iif(hit, None, lookups.c.lookup_ms)), func.count()
-    ).where(within(lookups, window, scope), lookups.c.cache_kind == "response", lookups.c.outcome.in_(ELIGIBLE), lookups.c.id % every == 0)
-    return Overhead(*conn.execute(query).one())
-
-
-@dataclass(frozen=True, slots=True)
-class CachedTokens:
-    """Input tokens of calls that reported both, and how many of them came from a cache. n: calls that did; of: all of the kind."""
-
-    cache_kind: str
-    cached: int
-    input: int
-    n: int
-    of: int
-
-
-MOST_CALLS = 200_000  # of the newest calls of other kinds that are read for their tokens
-
-
-def cached_tokens(conn: Connection, window: Window, scope: Scope) -> list[CachedTokens]:
-    """Return the token sums of caches of other kinds (a provider's prompt cache, an inference server's prefix cache)."""
-    newest = (
-        select(lookups.c.cache_kind, lookups.c.cached_input_tokens, lookups.c.input_tokens)
-        .where(within(lookups, window, scope), lookups.c.cache_kind != "response")
-        .order_by(lookups.c.at_ms.desc())
-        .limit(MOST_CALLS)
-        .subquery()
-    )
-    # A cached part larger than the whole is a sender's fault and in no ratio.
-    told = and_(newest.c.cached_input_tokens >= 0, newest.c.cached_input_tokens <= newest.c.input_tokens)
-    query = select(
-        newest.c.cache_kind,
-        func.coalesce(func.sum(func.iif(told, newest.c.cached_input_tokens, 0)), 0),
-        func.coalesce(func.sum(func.iif(told, newest.c.input_tokens, 0)), 0),
-        func.coalesce(func.sum(func.iif(told, 1, 0)), 0),
-        func.count(),
-    ).group_by(newest.c.cache_kind)
-    return [CachedTokens(*row) for row in conn.execute(query)]
+    hits, eligible = (reduce(operator.add, [found.c[name] for name in names]) for names in (HITS, ELIGIBLE))
+    columns = [hits, eligible, *(found.c[name] for name in ("hit_tokens", "tokens", "saved_nusd", "spent_nusd"))]
+    query = select(bucket, *(func.sum(column) for column in columns)).where(eligible > 0)
+    rows = conn.execute(query.group_by(bucket, found.c.tenant).order_by(bucket, found.c.tenant).limit(MOST_CLUSTERS + 1)).all()
+    if len(rows) > MOST_CLUSTERS:
+        rows = conn.execute(query.group_by(bucket).order_by(bucket)).all()
+    return [Cluster(*row) for row in rows]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
-from storage.reads.window import Scope, Window, lookups, within
+from storage.reads.window import Scope, Window, lookups, rollups, within
 
 MAX_ROWS = 20_000
 
@@ -65,17 +65,17 @@ def candidates(conn: Connection, window: Window, scope: Scope, *, limit: int = M
 
 def by_namespace(conn: Connection, window: Window, scope: Scope) -> list[SimilarityCount]:
     """Return one row for each namespace with response-cache traffic in the window, by name."""
-    columns = lookups.c
-    judged = _judged(window, scope)
+    found = rollups(conn, window, scope, ("namespace", "outcome", "lookups", "judged_n", "vetoed_n"), kind="response")
+    columns = found.c
     query = (
         select(
             columns.namespace,
-            func.count(),
-            func.count().filter(judged),
-            func.count().filter(judged, columns.outcome == "semantic_hit"),
-            func.count().filter(judged, columns.passed.is_(False), columns.similarity >= columns.threshold),
+            func.sum(columns.lookups),
+            func.sum(columns.judged_n),
+            func.sum(func.iif(columns.outcome == "semantic_hit", columns.judged_n, 0)),
+            func.sum(columns.vetoed_n),
         )
-        .where(_looked_up(window, scope))
+        .where(columns.outcome.not_in(["bypass", "error"]))
         .group_by(columns.namespace)
         .order_by(columns.namespace)
     )

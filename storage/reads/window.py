@@ -1,22 +1,27 @@
 """The window and scope that every read takes, and what there is to choose from in it.
 
 A window is made of whole minutes, and every sum of it is read from rollups: totals, series and tables of one page then agree to the
-lookup. Which rollups is decided here, by `stretches`: hours where whole hours are asked for, minutes at the edges.
+lookup. Which rollups is decided here: by `stretches` how wide (hours where whole hours are asked for, minutes at the edges), by
+`rollups` with how few dimensions, by `places` the rows by place. What no rollup has is read from an even sample, by `every`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
-from sqlalchemy import ColumnElement, Connection, Select, Subquery, Table, and_, func, select, union_all
+from sqlalchemy import ColumnElement, Connection, Select, Subquery, Table, and_, func, literal_column, not_, select, true, union_all
 
-from storage.models import telemetry_metadata
+from storage.models import SAMPLE_STEPS, telemetry_metadata
+from storage.rollups import ELIGIBLE, HITS, OUTCOMES, PLACE_SUMS
 
 TEN_SECONDS_MS = 10_000
 MINUTE_MS = 60_000
+TEN_MINUTES_MS = 600_000
 HOUR_MS = 3_600_000
+SIX_HOURS_MS = 21_600_000
+WHOLE_MS = 86_400_000  # the step of a caller that sums all of a window: whatever rollups there are divide it
 _STEPS_MIN = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440)
 _MOST_BUCKETS = 75  # what a chart of 1,100 px can show as bars that stay apart
 
@@ -28,6 +33,16 @@ _BY_WIDTH: dict[int, Table] = {
 _TOTALS: dict[int, Table] = {
     MINUTE_MS: telemetry_metadata.tables["totals_1m"],
     HOUR_MS: telemetry_metadata.tables["totals_1h"],
+}
+_PARTS: dict[int, Table] = {
+    MINUTE_MS: telemetry_metadata.tables["parts_1m"],
+    HOUR_MS: telemetry_metadata.tables["parts_1h"],
+    SIX_HOURS_MS: telemetry_metadata.tables["parts_6h"],
+}
+_PLACES: dict[int, Table] = {
+    TEN_MINUTES_MS: telemetry_metadata.tables["places_10m"],
+    HOUR_MS: telemetry_metadata.tables["places_1h"],
+    SIX_HOURS_MS: telemetry_metadata.tables["places_6h"],
 }
 lookups: Table = telemetry_metadata.tables["lookups"]
 senders: Table = telemetry_metadata.tables["sources"]
@@ -77,6 +92,12 @@ class Window:
         return tuple(range(self.start_ms // step * step, self.end_ms, step))
 
 
+def coarse(window: Window, most: int) -> int:
+    """Return a step that cuts the window into at most `most` parts: up to ten minutes, then whole hours, of which rollups are few."""
+    minutes = max(1, -(-window.length_ms // (MINUTE_MS * most)))
+    return minutes * MINUTE_MS if minutes <= 10 else -(-minutes // 60) * HOUR_MS
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Which lookups. None = all; '' = those whose sender did not say. source: the sender's service name."""
@@ -87,9 +108,6 @@ class Scope:
     tier: str | None = None
     purpose: str | None = "traffic"
     source: str | None = None
-
-
-_EVERYTHING = Scope(purpose=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,43 +164,71 @@ def horizons(conn: Connection) -> Horizons:
     return Horizons(*(found.get(kind, 0) for kind in _KINDS))
 
 
-def stretches(window: Window, *, step_ms: int, left: Horizons = NOTHING_REMOVED) -> list[Stretch]:
+def stretches(window: Window, *, step_ms: int, left: Horizons = NOTHING_REMOVED, widths: Sequence[int] = (HOUR_MS,)) -> list[Stretch]:
     """Return the coarsest rollups whose sum is the window's, when it is cut into steps aligned to step_ms.
 
-    Where only hours are left, those that lie wholly inside the window; with steps finer than that, they stand where they begin.
+    widths: what there is beside minutes (and ten seconds, for finer steps), the widest first. Where only hours are left, those that lie
+    wholly inside the window; with steps finer than that, they stand where they begin.
     """
     start, end = window.start_ms, window.end_ms
+    wide = [width for width in widths if step_ms % width == 0]
+    found: list[Stretch] = []
     if start < left.minutes_ms:
         start = min(_hour_after(start), end)
         end = end // HOUR_MS * HOUR_MS if end < left.minutes_ms else end
-    first, last = _hour_after(start), end // HOUR_MS * HOUR_MS
-    if step_ms % HOUR_MS:
-        last = min(last, _hour_after(left.minutes_ms))  # hours cannot fill finer steps; they do where nothing else is left
+        # Hours cannot fill finer steps; they do where nothing else is left.
+        gone = min(_hour_after(left.minutes_ms), end // HOUR_MS * HOUR_MS)
+        found += _cut(start, gone, [*(width for width in wide if width > HOUR_MS), HOUR_MS])
+        start = max(start, gone)
     fine = TEN_SECONDS_MS if step_ms < MINUTE_MS and start >= left.tens_ms else MINUTE_MS
+    found += _cut(start, end, [*wide, fine])
+    joined: list[Stretch] = []
+    for part in found:
+        if joined and joined[-1].width_ms == part.width_ms and joined[-1].end_ms == part.start_ms:
+            joined[-1] = Stretch(joined[-1].start_ms, part.end_ms, part.width_ms)
+        else:
+            joined.append(part)
+    return joined
+
+
+def _cut(start: int, end: int, widths: Sequence[int]) -> list[Stretch]:
+    """Return [start, end) from the widest rollups that fit, the finer ones at both edges."""
+    if start >= end or not widths:
+        return []
+    width, finer = widths[0], widths[1:]
+    first, last = -(-start // width) * width, end // width * width
+    if not finer:
+        return [Stretch(start, end, width)]
     if first >= last:
-        return [Stretch(start, end, fine)] if start < end else []
-    found = (Stretch(start, first, fine), Stretch(first, last, HOUR_MS), Stretch(last, end, fine))
-    return [part for part in found if part.start_ms < part.end_ms]
+        return _cut(start, end, finer)
+    return [*_cut(start, first, finer), Stretch(first, last, width), *_cut(last, end, finer)]
 
 
 def _hour_after(at_ms: int) -> int:
     return -(-at_ms // HOUR_MS) * HOUR_MS
 
 
+_SCOPED = {"namespace": "namespace", "tenant": "tenant", "model": "model", "tier": "tier", "purpose": "purpose", "source": "source_id"}
+
+
+def _answers(table: Table, scope: Scope, columns: Sequence[str]) -> bool:
+    """Return whether a table has every column asked for and every one that the scope narrows by."""
+    narrowed = [column for name, column in _SCOPED.items() if getattr(scope, name) is not None]
+    return all(name in table.c for name in (*columns, *narrowed))
+
+
 def rollups(
-    conn: Connection, window: Window, scope: Scope, columns: Sequence[str], *, step_ms: int = HOUR_MS, kind: str | None = None
+    conn: Connection, window: Window, scope: Scope, columns: Sequence[str], *, step_ms: int = WHOLE_MS, kind: str | None = None
 ) -> Subquery:
     """Return the window's rollups of the scope, as few as answer it exactly, with `at_ms` and the given columns.
 
-    step_ms: the width of the steps that the caller sums by; one sum of all = an hour. kind: of this cache kind only.
+    step_ms: the width of the steps that the caller sums by; WHOLE = one sum of all. kind: of this cache kind only.
     """
+    families = [one for one in (_TOTALS, _PARTS, _BY_WIDTH) if _answers(one[MINUTE_MS], scope, columns)]
+    widths = sorted((width for width in families[0] if width > MINUTE_MS), reverse=True)
     parts: list[Select[Any]] = []
-    everything = replace(scope, purpose=None) == _EVERYTHING
-    for part in stretches(window, step_ms=step_ms, left=horizons(conn)) or [Stretch(0, 0, HOUR_MS)]:
-        table = _BY_WIDTH[part.width_ms]
-        totals = _TOTALS.get(part.width_ms)
-        if everything and totals is not None and all(name in totals.c for name in columns):
-            table = totals  # some rows a minute, where the others may be a row a lookup
+    for part in stretches(window, step_ms=step_ms, left=horizons(conn), widths=widths) or [Stretch(0, 0, HOUR_MS)]:
+        table = next(one[part.width_ms] for one in families if part.width_ms in one)
         clauses = [table.c.at_ms >= part.start_ms, table.c.at_ms < part.end_ms, *_of_scope(table, scope)]
         if kind is not None:
             clauses.append(table.c.cache_kind == kind)
@@ -190,14 +236,77 @@ def rollups(
     return (union_all(*parts) if len(parts) > 1 else parts[0]).subquery("rollups")
 
 
+def places(
+    conn: Connection,
+    window: Window,
+    scope: Scope,
+    columns: Sequence[str],
+    *,
+    step_ms: int,
+    kind: str | None,
+    sums: Sequence[str] = PLACE_SUMS,
+) -> Subquery:
+    """Return the window's rows by place (PLACE_SUMS) with `at_ms` and these dimensions of `namespace`, `tenant` and `model`.
+
+    Where the scope narrows by what places do not have, or a stretch is shorter than theirs, they are made of the rollups.
+    """
+    placed = _answers(_PLACES[HOUR_MS], scope, columns)
+    widths = sorted(_PLACES, reverse=True) if placed else (HOUR_MS,)
+    parts: list[Select[Any]] = []
+    for part in stretches(window, step_ms=step_ms, left=horizons(conn), widths=widths) or [Stretch(0, 0, HOUR_MS)]:
+        table = _PLACES.get(part.width_ms) if placed else None
+        values = _side_by_side(_BY_WIDTH[part.width_ms]) if table is None else table.c
+        source = _BY_WIDTH[part.width_ms] if table is None else table
+        clauses = [source.c.at_ms >= part.start_ms, source.c.at_ms < part.end_ms, *_of_scope(source, scope)]
+        if kind is not None:
+            clauses.append(source.c.cache_kind == kind)
+        shown = [values[name].label(name) for name in sums]
+        parts.append(select(source.c.at_ms, *(source.c[name] for name in columns), *shown).where(*clauses))
+    return (union_all(*parts) if len(parts) > 1 else parts[0]).subquery("places")
+
+
+def _side_by_side(table: Table) -> dict[str, ColumnElement[int]]:
+    """Return a rollup's sums as those of a place."""
+    outcome, tokens = table.c.outcome, table.c.input_tokens + table.c.output_tokens
+    hit, eligible = outcome.in_(HITS), outcome.in_(ELIGIBLE)
+    return {
+        **{name: func.iif(outcome == name, table.c.lookups, 0) for name in OUTCOMES},
+        "hit_tokens": func.iif(hit, tokens, 0),
+        "tokens": func.iif(eligible, tokens, 0),
+        "saved_nusd": func.iif(hit, table.c.saved_nusd, 0),
+        "spent_nusd": func.iif(and_(eligible, not_(hit)), table.c.cost_nusd, 0),
+    }
+
+
+def every(number: int) -> int:
+    """Return how many lookups there are to one that is read, when only each `number`-th may be: itself, or a multiple that has an index."""
+    step = next((step for step in reversed(SAMPLE_STEPS) if step <= number), 1)
+    return step * -(-max(1, number) // step)
+
+
+def sampled(number: int) -> ColumnElement[bool]:
+    """Return the condition that each `number`-th lookup meets, by the number of its arrival. number: of `every`."""
+    if number == 1:
+        return true()
+    whole = lookups.c.id % number == 0
+    step = next((step for step in reversed(SAMPLE_STEPS) if number % step == 0), None)
+    if step is None:
+        return whole
+    # In so many words: an index of a part of the rows is used only where its own condition stands.
+    part = cast(ColumnElement[bool], literal_column(f"lookups.id % {step} = 0"))
+    return part if step == number else and_(part, whole)
+
+
 def choices(conn: Connection, window: Window) -> Choices:
     """Return the namespaces, tenants, models, tiers and senders with lookups in the window."""
-    names = ("namespace", "tenant", "model", "tier", "source_id")
-    found = rollups(conn, window, Scope(purpose=None), names)
-    once = select(*(found.c[name] for name in names)).distinct().subquery()
-    columns = (once.c.namespace, once.c.tenant, once.c.model, once.c.tier, senders.c.service)
-    rows = conn.execute(select(*columns).join_from(once, senders, senders.c.id == once.c.source_id)).all()
-    return Choices(*(tuple(sorted({row[index] for row in rows})) for index in range(len(columns))))
+    named = ("namespace", "tenant", "model")
+    placed = places(conn, window, Scope(purpose=None), named, step_ms=WHOLE_MS, kind=None, sums=())
+    once = conn.execute(select(*(placed.c[name] for name in named)).distinct()).all()
+    found = rollups(conn, window, Scope(purpose=None), ("tier", "source_id"), step_ms=WHOLE_MS)
+    parts = select(found.c.tier, found.c.source_id).distinct().subquery()
+    rest = conn.execute(select(parts.c.tier, senders.c.service).join_from(parts, senders, senders.c.id == parts.c.source_id)).all()
+    columns = [[row[index] for row in once] for index in range(3)] + [[row[index] for row in rest] for index in range(2)]
+    return Choices(*(tuple(sorted(set(values))) for values in columns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,6 +192,11 @@ extras = st.fixed_dictionaries(
         "cost_usd": optional(money),
         "saved_usd": optional(money),
         "saved_ms": optional(st.floats(0, 1e5)),
+        "lookup_ms": optional(st.floats(0, 1e3)),
+        "cached_input_tokens": optional(st.integers(-5, 1000)),
+        "similarity": optional(st.sampled_from([0.7, 0.8, 0.9])),
+        "threshold": optional(st.just(0.8)),
+        "passed": optional(st.booleans()),
     }
 )
 
@@ -210,6 +215,21 @@ def histories(draw: st.DrawFn) -> list[tuple[Made, SourceKey]]:
         )
 
     return [(event(number), draw(st.sampled_from([GATEWAY, OTHER]))) for number in range(draw(st.integers(1, 12)))]
+
+
+def cached(members: list[LookupRow]) -> tuple[int, int, int]:
+    told = [
+        (row.cached_input_tokens, row.input_tokens)
+        for row in members
+        if row.cached_input_tokens is not None and row.input_tokens is not None and 0 <= row.cached_input_tokens <= row.input_tokens
+    ]
+    return sum(part for part, _ in told), sum(whole for _, whole in told), len(told)
+
+
+def judged(members: list[LookupRow]) -> tuple[int, int]:
+    near = [row for row in members if row.similarity is not None and row.outcome == "miss"]
+    vetoed = [row for row in near if row.passed is False and row.threshold is not None and (row.similarity or 0) >= row.threshold]
+    return len(near), len(vetoed)
 
 
 def independent(raw: list[tuple[LookupRow, str]], width_ms: int) -> dict[tuple[Any, ...], tuple[Any, ...]]:
@@ -242,39 +262,54 @@ def independent(raw: list[tuple[LookupRow, str]], width_ms: int) -> dict[tuple[A
             len(values("saved_usd")),
             total("saved_ms", 1_000),
             len(values("saved_ms")),
+            total("lookup_ms", 1_000),
+            len(values("lookup_ms")),
+            *cached(members),
+            *judged(members),
             sketch.to_bytes(),
         )
     return result
 
 
-def stored_rollups(store: Store, table: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    query = f"""
-    SELECT at_ms, cache_kind, s.service, purpose, namespace, tenant, model, tier, outcome, reason,
-           r.lookups, duration_us, input_tokens, input_tokens_n, output_tokens, cost_nusd, cost_n, saved_nusd, saved_usd_n,
-           saved_us, saved_us_n, duration_sketch
-    FROM {table} r JOIN sources s ON s.id = r.source_id
-    """
-    return {row[:10]: row[10:] for row in rows(store, query)}
+_SUMS = """
+    r.lookups, duration_us, input_tokens, input_tokens_n, output_tokens, cost_nusd, cost_n, saved_nusd, saved_usd_n, saved_us, saved_us_n,
+    lookup_us, lookup_us_n, cached_tokens, cached_of_tokens, cached_n, judged_n, vetoed_n, duration_sketch
+"""
+DIMENSIONS = ("at_ms", "cache_kind", "service", "purpose", "namespace", "tenant", "model", "tier", "outcome", "reason")
 
 
-def totals_of(by_dimension: dict[tuple[Any, ...], tuple[Any, ...]]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    """The totals by another route: sums and merged sketches of the rows by every dimension."""
+def stored_rollups(store: Store, table: str, dimensions: tuple[str, ...] = DIMENSIONS) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    query = f"SELECT {', '.join(dimensions)}, {_SUMS} FROM {table} r JOIN sources s ON s.id = r.source_id"
+    return {row[: len(dimensions)]: row[len(dimensions) :] for row in rows(store, query)}
+
+
+def narrowed(by_everything: dict[tuple[Any, ...], tuple[Any, ...]], narrow: rollups.Narrow) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """The tables of fewer dimensions by another route: sums and merged sketches of the rows by every dimension."""
     found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    for key, (*sums, sketch) in by_dimension.items():
-        at_ms, cache_kind, _, purpose, *_, outcome, _ = key
-        total = (at_ms, cache_kind, purpose, outcome)
+    for key, (*sums, sketch) in by_everything.items():
+        named = dict(zip(DIMENSIONS, key, strict=True)) | {"at_ms": key[0] // narrow.width_ms * narrow.width_ms}
+        total = tuple(named[name] for name in named_dimensions(narrow))
+        if narrow.places:
+            hit, tokens = key[8] == "exact_hit", sums[2] + sums[4]
+            outcomes = [sums[0] if name == key[8] else 0 for name in rollups.OUTCOMES]
+            place = (*outcomes, tokens if hit else 0, tokens, sums[7] if hit else 0, 0 if hit else sums[5])
+            found[total] = tuple(map(sum, zip(found.get(total, (0,) * len(place)), place, strict=True)))
+            continue
         *before, merged = found.get(total, (*[0] * len(sums), b""))
         found[total] = (*[a + b for a, b in zip(before, sums, strict=True)], merge_bytes(merged, sketch))
     return found
 
 
-def stored_totals(store: Store, table: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    query = f"""
-    SELECT at_ms, cache_kind, purpose, outcome, lookups, duration_us, input_tokens, input_tokens_n, output_tokens, cost_nusd, cost_n,
-           saved_nusd, saved_usd_n, saved_us, saved_us_n, duration_sketch
-    FROM {table}
-    """
-    return {row[:4]: row[4:] for row in rows(store, query)}
+def named_dimensions(narrow: rollups.Narrow) -> tuple[str, ...]:
+    return tuple("service" if name == "source_id" else name for name in narrow.dimensions)
+
+
+def stored_narrow(store: Store, table: str, narrow: rollups.Narrow) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    if not narrow.places:
+        return stored_rollups(store, table, named_dimensions(narrow))
+    size = len(narrow.dimensions)
+    query = f"SELECT {', '.join((*narrow.dimensions, *rollups.PLACE_SUMS))} FROM {table}"
+    return {row[:size]: row[size:] for row in rows(store, query)}
 
 
 @functools.cache
@@ -308,8 +343,8 @@ def test_rollups_equal_the_raw_rows_however_they_were_sent(history: list[tuple[M
                 batches.append(batch(*run, source=source))
             spans.write(store, batches, now_ms=1)
         assert {table: stored_rollups(store, table) for table in expected} == expected
-        for table, total in rollups.TOTALS.items():
-            assert stored_totals(store, total) == totals_of(expected[table])
+        for table, narrow in rollups.NARROW.items():
+            assert stored_narrow(store, table, narrow) == narrowed(expected[narrow.of], narrow)
         from_database = [
             (LookupRow(row[1], row[2], *row[4:-1]), row[-1])
             for row in rows(store, "SELECT l.*, s.service FROM lookups l JOIN sources s ON s.id = l.source_id")

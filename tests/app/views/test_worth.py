@@ -118,7 +118,7 @@ def test_held_out_lookups_are_told_beside_the_rate(stores: tuple[Store, Store]) 
 
 def test_a_tier_s_own_rate_is_of_those_that_came_to_it() -> None:
     def cell(outcome: str, tier: str, n: int, reason: str = "") -> reads.Cell:
-        return reads.Cell("response", "faq", "acme", "m", tier, outcome, reason, n, *([0] * 10))
+        return reads.Cell("response", "faq", "acme", "m", tier, outcome, reason, n, *([0] * 15))
 
     steps = rates.funnel(
         [

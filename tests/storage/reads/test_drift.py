@@ -4,9 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from storage import spans
+from storage.reads import changes
 from storage.reads import drift as reads
+from storage.reads import window as windows
 from storage.reads.window import Scope, Window
 from storage.store import Store, open_telemetry
 from tests.storage.support import MINUTE_NS, START_NS, Made, batch, settings
@@ -63,8 +66,28 @@ def test_of_a_wide_window_an_even_part_is_read(store: Store, monkeypatch: pytest
     assert len(found.rows) == 2
 
 
+@pytest.mark.parametrize("scope", [Scope(), Scope(namespace="faq")])
+@pytest.mark.parametrize(("number", "index"), [(3, "at"), (8, "8"), (24, "8"), (4_096, "2048")])
+def test_a_sample_of_a_wide_window_is_read_from_an_index_alone(store: Store, number: int, index: str, scope: Scope) -> None:
+    columns = [windows.lookups.c[name] for name in ("id", "prompt_hash", "entry_id", "fingerprint", "generation")]
+    query = select(*columns).where(changes.of_sample(NOW, scope, windows.every(number)))
+    everything = select(windows.lookups.c.id).where(windows.within(windows.lookups, NOW, scope))
+    with store.read() as conn:
+        told = query.compile(dialect=conn.dialect, compile_kwargs={"literal_binds": True}).string
+        plan = [row[3] for row in conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {told}")]
+        found, ids = ({row.id for row in conn.execute(one)} for one in (query, everything))
+    assert plan == [f"SEARCH lookups USING COVERING INDEX ix_lookups_{index} (at_ms>? AND at_ms<?)"]
+    assert found == {one for one in ids if one % windows.every(number) == 0}
+
+
+def test_every_is_at_least_what_is_asked_for_and_less_than_twice_of_it() -> None:
+    assert all(number <= windows.every(number) < max(2 * number, 2) for number in range(1, 20_000))
+
+
 def test_sample_is_the_newest_text_and_none_where_it_is_not_recorded(store: Store) -> None:
     with store.read() as conn:
-        found = reads.samples(conn, NOW, Scope(), ["a", "d", "unknown"])
+        ids = [row.id for row in reads.mix(conn, NOW, Scope()).rows if row.prompt_hash in {"a", "d"}]
+        found = reads.samples(conn, ids)
     assert set(found) == {"a", "d"}
+    assert found["a"].prompt == "text 2"
     assert found["d"].prompt is None

@@ -114,8 +114,13 @@ def upgrade() -> None:
         sa.UniqueConstraint("trace_id", "span_id"),
     )
     counted = ["cache_kind", "purpose", "outcome", "namespace", "tenant", "model", "tier", "source_id"]
-    counted += ["prompt_hash", "similarity", "threshold", "passed"]
+    counted += ["model_version", "client", "fingerprint", "policy_version", "switch", "threshold", "generation"]
+    counted += ["prompt_hash", "prompt_simhash", "input_tokens", "similarity", "entry_id"]
     op.create_index("ix_lookups_at", "lookups", ["at_ms", *counted], unique=False)
+    for every in (8, 32, 128, 512, 2_048):
+        sampled = sa.text(f"id % {every} = 0")
+        columns = ["at_ms", *counted]
+        op.create_index(f"ix_lookups_{every}", "lookups", columns, unique=False, sqlite_where=sampled, postgresql_where=sampled)
     op.create_index("ix_lookups_ns_at", "lookups", ["namespace", "at_ms"], unique=False)
     op.create_table(
         "metric_exemplars",
@@ -187,6 +192,13 @@ def upgrade() -> None:
             sa.Column("saved_usd_n", sa.BigInteger(), nullable=False),
             sa.Column("saved_us", sa.BigInteger(), nullable=False),
             sa.Column("saved_us_n", sa.BigInteger(), nullable=False),
+            sa.Column("lookup_us", sa.BigInteger(), nullable=False),
+            sa.Column("lookup_us_n", sa.BigInteger(), nullable=False),
+            sa.Column("cached_tokens", sa.BigInteger(), nullable=False),
+            sa.Column("cached_of_tokens", sa.BigInteger(), nullable=False),
+            sa.Column("cached_n", sa.BigInteger(), nullable=False),
+            sa.Column("judged_n", sa.BigInteger(), nullable=False),
+            sa.Column("vetoed_n", sa.BigInteger(), nullable=False),
             sa.Column("duration_sketch", sa.LargeBinary(), nullable=False),
             sa.PrimaryKeyConstraint(
                 "at_ms", "cache_kind", "source_id", "purpose", "namespace", "tenant", "model", "tier", "outcome", "reason"
@@ -198,6 +210,7 @@ def upgrade() -> None:
             name,
             sa.Column("at_ms", sa.BigInteger(), nullable=False),
             sa.Column("cache_kind", sa.String(), nullable=False),
+            sa.Column("source_id", sa.Integer(), nullable=False),
             sa.Column("purpose", sa.String(), nullable=False),
             sa.Column("outcome", sa.String(), nullable=False),
             sa.Column("lookups", sa.BigInteger(), nullable=False),
@@ -211,8 +224,72 @@ def upgrade() -> None:
             sa.Column("saved_usd_n", sa.BigInteger(), nullable=False),
             sa.Column("saved_us", sa.BigInteger(), nullable=False),
             sa.Column("saved_us_n", sa.BigInteger(), nullable=False),
+            sa.Column("lookup_us", sa.BigInteger(), nullable=False),
+            sa.Column("lookup_us_n", sa.BigInteger(), nullable=False),
+            sa.Column("cached_tokens", sa.BigInteger(), nullable=False),
+            sa.Column("cached_of_tokens", sa.BigInteger(), nullable=False),
+            sa.Column("cached_n", sa.BigInteger(), nullable=False),
+            sa.Column("judged_n", sa.BigInteger(), nullable=False),
+            sa.Column("vetoed_n", sa.BigInteger(), nullable=False),
             sa.Column("duration_sketch", sa.LargeBinary(), nullable=False),
-            sa.PrimaryKeyConstraint("at_ms", "cache_kind", "purpose", "outcome"),
+            sa.PrimaryKeyConstraint("at_ms", "cache_kind", "source_id", "purpose", "outcome"),
+            sqlite_with_rowid=False,
+        )
+    for name in ("parts_1m", "parts_1h", "parts_6h"):
+        op.create_table(
+            name,
+            sa.Column("at_ms", sa.BigInteger(), nullable=False),
+            sa.Column("cache_kind", sa.String(), nullable=False),
+            sa.Column("source_id", sa.Integer(), nullable=False),
+            sa.Column("purpose", sa.String(), nullable=False),
+            sa.Column("namespace", sa.String(), nullable=False),
+            sa.Column("tier", sa.String(), nullable=False),
+            sa.Column("outcome", sa.String(), nullable=False),
+            sa.Column("reason", sa.String(), nullable=False),
+            sa.Column("lookups", sa.BigInteger(), nullable=False),
+            sa.Column("duration_us", sa.BigInteger(), nullable=False),
+            sa.Column("input_tokens", sa.BigInteger(), nullable=False),
+            sa.Column("input_tokens_n", sa.BigInteger(), nullable=False),
+            sa.Column("output_tokens", sa.BigInteger(), nullable=False),
+            sa.Column("cost_nusd", sa.BigInteger(), nullable=False),
+            sa.Column("cost_n", sa.BigInteger(), nullable=False),
+            sa.Column("saved_nusd", sa.BigInteger(), nullable=False),
+            sa.Column("saved_usd_n", sa.BigInteger(), nullable=False),
+            sa.Column("saved_us", sa.BigInteger(), nullable=False),
+            sa.Column("saved_us_n", sa.BigInteger(), nullable=False),
+            sa.Column("lookup_us", sa.BigInteger(), nullable=False),
+            sa.Column("lookup_us_n", sa.BigInteger(), nullable=False),
+            sa.Column("cached_tokens", sa.BigInteger(), nullable=False),
+            sa.Column("cached_of_tokens", sa.BigInteger(), nullable=False),
+            sa.Column("cached_n", sa.BigInteger(), nullable=False),
+            sa.Column("judged_n", sa.BigInteger(), nullable=False),
+            sa.Column("vetoed_n", sa.BigInteger(), nullable=False),
+            sa.Column("duration_sketch", sa.LargeBinary(), nullable=False),
+            sa.PrimaryKeyConstraint("at_ms", "cache_kind", "source_id", "purpose", "namespace", "tier", "outcome", "reason"),
+            sqlite_with_rowid=False,
+        )
+    for name in ("places_10m", "places_1h", "places_6h"):
+        op.create_table(
+            name,
+            sa.Column("at_ms", sa.BigInteger(), nullable=False),
+            sa.Column("cache_kind", sa.String(), nullable=False),
+            sa.Column("purpose", sa.String(), nullable=False),
+            sa.Column("namespace", sa.String(), nullable=False),
+            sa.Column("tenant", sa.String(), nullable=False),
+            sa.Column("model", sa.String(), nullable=False),
+            sa.Column("exact_hit", sa.BigInteger(), nullable=False),
+            sa.Column("semantic_hit", sa.BigInteger(), nullable=False),
+            sa.Column("partial_hit", sa.BigInteger(), nullable=False),
+            sa.Column("stale_hit", sa.BigInteger(), nullable=False),
+            sa.Column("coalesced", sa.BigInteger(), nullable=False),
+            sa.Column("miss", sa.BigInteger(), nullable=False),
+            sa.Column("bypass", sa.BigInteger(), nullable=False),
+            sa.Column("error", sa.BigInteger(), nullable=False),
+            sa.Column("hit_tokens", sa.BigInteger(), nullable=False),
+            sa.Column("tokens", sa.BigInteger(), nullable=False),
+            sa.Column("saved_nusd", sa.BigInteger(), nullable=False),
+            sa.Column("spent_nusd", sa.BigInteger(), nullable=False),
+            sa.PrimaryKeyConstraint("at_ms", "cache_kind", "purpose", "namespace", "tenant", "model"),
             sqlite_with_rowid=False,
         )
     op.create_table(
