@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import orjson
 
 from engine import semconv
-from engine.cache import Lookup
 from engine.keys import printable
+from engine.lookup import Lookup
 from engine.settings import EngineSettings, GatewaySettings
 from engine.types import Outcome, Usage
 
@@ -52,7 +52,9 @@ def attributes_of(lookup: Lookup, settings: EngineSettings, *, provider: str) ->
         semconv.STREAMED: lookup.streamed,
         semconv.KEY: lookup.key,
         semconv.PARTITION: lookup.partition,
-        semconv.FINGERPRINT: lookup.fingerprint,
+        semconv.FINGERPRINT: lookup.fingerprint.hex,
+        semconv.NORMALISER: lookup.normaliser,
+        semconv.NORMALISED: lookup.normalised if lookup.normaliser else None,
         semconv.PROMPT_HASH: lookup.prompt_hash,
         semconv.PROMPT_SIMHASH: lookup.simhash,
         semconv.PROMPT_CHARS: len(lookup.prompt),

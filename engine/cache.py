@@ -5,9 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from engine.admission import refused, unstorable
 from engine.breaker import Breaker
@@ -17,92 +15,15 @@ from engine.embedders.base import Embedder
 from engine.errors import TierUnavailable
 from engine.generations import WriteGenerations
 from engine.keys import Canonical, canonicalise
+from engine.lookup import NO_USAGE, CacheRequest, Lookup
 from engine.semantic import Semantic, simhash_of, why_missed
 from engine.settings import EngineSettings
 from engine.singleflight import SingleFlight
 from engine.tiers import wall_clock_ms
 from engine.tiers.base import StoreTier, Tier, VectorTier
-from engine.types import TOO_MANY_NAMESPACES, Candidate, Entry, Namespace, Outcome, Policy, Purpose, Step, Switch, Usage
+from engine.types import TOO_MANY_NAMESPACES, Candidate, Entry, Outcome, Policy, Purpose, Switch, Usage
 from engine.verify import parse
 from engine.view import ControlView, Faults
-
-NO_USAGE = Usage()
-
-
-@dataclass(frozen=True, slots=True)
-class CacheRequest:
-    """A chat request as the gateway hands it over.
-
-    body: the parsed JSON object of POST /v1/chat/completions. no_store: do not keep the answer. refresh: do not serve one.
-    """
-
-    body: Mapping[str, Any]
-    namespace: str
-    tenant: str
-    model_version: str = ""
-    purpose: Purpose = Purpose.TRAFFIC
-    no_store: bool = False
-    refresh: bool = False
-    client: str = ""
-
-
-@dataclass(slots=True)
-class Lookup:
-    """One lookup as it goes on; the gateway completes it and hands it to telemetry. Every field stands on the span."""
-
-    request: CacheRequest
-    started_ns: int  # wall clock, unix ns
-    started_mono: float  # time.perf_counter() at the start; steps and durations are measured from here
-    space: Namespace  # the policy and generations in force when it began
-    outcome: Outcome = Outcome.MISS
-    reason: str = ""
-    tier: str = ""
-    model: str = ""
-    key: str = ""
-    partition: str = ""
-    fingerprint: str = ""
-    prompt: str = ""  # the last user turn
-    prompt_hash: str = ""
-    simhash: str = ""
-    vector: bytes = b""
-    parse: str = ""
-    embedder: str = ""  # the embedder in use, '' = none
-    entry: Entry | None = None  # what serves
-    candidate: Candidate | None = None
-    candidates: int | None = None
-    threshold: float | None = None
-    semantic_skipped: str = ""
-    holdout_propensity: float = 1.0
-    held_out: bool = False
-    answers: tuple[bytes, ...] = ()  # of a held-out lookup: what would have served, and what the upstream said instead
-    agreement_ratio: float | None = None  # of the two, 0..1
-    stored: bool = False
-    store_reason: str = ""  # why it was not stored
-    stored_entry_id: str = ""
-    steps: list[Step] = field(default_factory=list)
-    lookup_ms: float = 0.0
-    upstream_ms: float | None = None
-    usage: Usage = NO_USAGE
-    streamed: bool = False
-    status: int = 200
-    error_type: str = ""
-    finish_reasons: tuple[str, ...] = ()
-    response_model: str = ""
-    storable: bool = False  # may the answer be stored at all (a bypass may not)
-    at_ms: int = 0  # the cache's clock at the start: ages and expiries are counted against it
-    trace_id: int = 0  # set by telemetry, before the upstream call at the latest
-    span_id: int = 0
-    recorded: bool = False
-
-    @property
-    def hit(self) -> bool:
-        return self.entry is not None
-
-    def step(self, name: str, started: float) -> float:
-        """Add a step that began at `started` (perf_counter) and ends now; return now."""
-        now = time.perf_counter()
-        self.steps.append(Step(name, int((started - self.started_mono) * 1e6), int((now - started) * 1e6)))
-        return now
 
 
 class Cache:
@@ -173,22 +94,26 @@ class Cache:
     async def lookup(self, request: CacheRequest) -> Lookup:
         """Return what the cache has for this request. Raises InvalidRequest."""
         started_ns, started = time.time_ns(), time.perf_counter()
+        space = self.view.space(request.namespace)
         canonical = canonicalise(
             request.body,
             namespace=request.namespace,
             tenant=request.tenant,
             model_version=request.model_version,
             secret=self._settings.secret,
+            normaliser=space.policy.normaliser,
         )
         lookup = Lookup(
             request,
             started_ns,
             started,
-            self.view.space(request.namespace),
+            space,
             model=canonical.model,
             key=canonical.key,
             partition=canonical.partition,
             fingerprint=canonical.fingerprint,
+            normaliser=canonical.normaliser,
+            normalised=canonical.normalised,
             prompt=canonical.prompt,
             prompt_hash=canonical.prompt_hash,
             at_ms=self._clock(),

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from engine.tiers.base import Tier
-from engine.types import Entry
+from engine.types import Entry, ServingKey
 
 
 class Copies:
@@ -21,7 +21,7 @@ class Copies:
         # of their end, and the tier's own evictions need not be followed.
         self._until: OrderedDict[str, int] = OrderedDict()
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: ServingKey) -> Entry | None:
         return await self._tier.get(key) if self._until.get(key, 0) > self._clock() else None
 
     async def put(self, entry: Entry) -> None:

@@ -8,19 +8,19 @@ not `"hi42"`.
 from __future__ import annotations
 
 import hmac
-import math
-import operator
 import re
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from engine.encoding import MAX_DEPTH, encode, text_bytes
 from engine.errors import InvalidRequest
+from engine.normalise import Rule, rule_of
+from engine.types import GroupFingerprint, Normaliser, ServingKey
 
 # In each hash: another form of the canonical request must never meet an old one's keys.
-FORM = b"cachescope/2"
-MAX_DEPTH = 64  # real tool schemas stay under 20; beyond this a body is an attack on recursion
+FORM = b"cachescope/3"
 
 # No effect on the answer's content.
 _DROPPED = frozenset(
@@ -105,6 +105,7 @@ _MESSAGE_FIELDS = frozenset(
 _TEXT_PARTS = frozenset({"text", "refusal"})
 _SYSTEM_ROLES = frozenset({"system", "developer"})
 _REMEMBERED_CHARS = 16_384
+_TEMPLATE = "chat_template"
 _DIGITS = re.compile(r"\d+")
 
 
@@ -115,19 +116,24 @@ class Canonical(NamedTuple):
     parameters (digits left out), the same for all tenants; for analysis only. prompt: the last user turn, printable: lone
     surrogates and NUL are escaped. prompt_hash: 32 hex. bypass: why it must not be looked up, '' = it may.
     semantic_skip: why it can only be looked up exactly, '' = nothing speaks against it.
+    normaliser: its version, '' = none. normalised: whether the key is of a normal form, not of the text as it was sent.
     """
 
-    key: str
+    key: ServingKey
     partition: str
-    fingerprint: str
+    fingerprint: GroupFingerprint
     prompt: str
     prompt_hash: str
     model: str
     bypass: str = ""
     semantic_skip: str = ""
+    normaliser: str = ""
+    normalised: bool = False
 
 
-def canonicalise(body: object, *, namespace: str, tenant: str, model_version: str, secret: bytes) -> Canonical:
+def canonicalise(
+    body: object, *, namespace: str, tenant: str, model_version: str, secret: bytes, normaliser: Normaliser = Normaliser.NONE
+) -> Canonical:
     """Return the canonical form's hashes. secret: the installation's; each tenant's own is derived from it.
 
     Raises InvalidRequest when the body is no chat request.
@@ -142,33 +148,61 @@ def canonicalise(body: object, *, namespace: str, tenant: str, model_version: st
         raise InvalidRequest("the body's messages must be a list of at least one message")
     bypass = _Bypass()
     messages = [_message(index, message, bypass) for index, message in enumerate(sent)]
-    parameters = _parameters(body, bypass)
+    rule = None if normaliser is Normaliser.NONE else rule_of(normaliser)
+    template = _template(body, rule)
+    parameters = _parameters(body, bypass, known="" if template is None else _TEMPLATE)
     texts, skip = _last_turn(messages)
     prompt = "\n".join(texts)
+    normal = rule.text(texts[0]) if rule and rule.text and not skip and _stands_alone(messages) else None
 
     tenant_secret = _tenant_secret(secret, tenant)
     settings = encode(parameters)
     # A number in the place of the text: no message that was sent can have one there.
     blanked = messages if skip else [*messages[:-1], {**messages[-1], "content": len(texts)}]
-    scope = (_text(namespace), _text(tenant), _text(model), _text(model_version), settings, encode(blanked))
+    scope = [text_bytes(namespace), text_bytes(tenant), text_bytes(model), text_bytes(model_version), settings, encode(blanked)]
+    if rule:
+        # One field more than without: what was made under another normaliser, or none, is never met.
+        scope += [encode([rule.version, template])]
     partition = _hmac(tenant_secret, b"partition", *scope)
+    said = [] if skip else [b"normal", text_bytes(normal.form)] if normal else [*map(text_bytes, texts)]
+    if rule and not normal:
+        said = [b"sent", *said]
     system = [message for message in messages if message["role"] in _SYSTEM_ROLES]
+    group = _fingerprint(secret, model, settings, system)
+    if normal and normal.shape:
+        group = _hmac(secret, b"shape", group.encode(), text_bytes(normal.shape)).hex()[:16]
     return Canonical(
         # The partition's hash stands for all that it covers: the messages are written out once.
-        key=_hmac(tenant_secret, b"key", partition, *([] if skip else map(_text, texts))).hex(),
+        key=ServingKey(_hmac(tenant_secret, b"key", partition, *said).hex()),
         partition=partition.hex()[:32],
-        fingerprint=_fingerprint(secret, model, settings, system),
+        fingerprint=GroupFingerprint(group),
         prompt=printable(prompt),
-        prompt_hash=_hmac(tenant_secret, b"prompt", _text(prompt)).hex()[:32],
+        prompt_hash=_hmac(tenant_secret, b"prompt", text_bytes(prompt)).hex()[:32],
         model=printable(model),
         bypass=bypass.reason,
         semantic_skip=skip,
+        normaliser=rule.version if rule else "",
+        normalised=normal is not None or template is not None,
     )
+
+
+def _template(body: Mapping[object, object], rule: Rule | None) -> str | None:
+    """Return the normal form of the request's own template, None when it has none or the rule cannot read it."""
+    source = body.get(_TEMPLATE)
+    return rule.template(source) if rule and rule.template and isinstance(source, str) else None
+
+
+def _stands_alone(messages: list[dict[str, object]]) -> bool:
+    """Return whether the last turn is one text after nothing but system messages.
+
+    What earlier turns ask for may be about the very blanks that a normaliser leaves out.
+    """
+    return isinstance(messages[-1].get("content"), str) and all(message["role"] in _SYSTEM_ROLES for message in messages[:-1])
 
 
 @lru_cache(maxsize=1_024)
 def _tenant_secret(secret: bytes, tenant: str) -> bytes:
-    return _hmac(secret, b"tenant", _text(tenant))
+    return _hmac(secret, b"tenant", text_bytes(tenant))
 
 
 def _fingerprint(secret: bytes, model: str, settings: bytes, system: list[dict[str, object]]) -> str:
@@ -186,7 +220,7 @@ def _plain_fingerprint(secret: bytes, model: str, settings: bytes, role: str, co
 
 
 def _group(secret: bytes, model: str, settings: bytes, system: list[dict[str, object]]) -> str:
-    return _hmac(secret, b"fingerprint", _text(model), settings, _group_form(system)).hex()[:16]
+    return _hmac(secret, b"fingerprint", text_bytes(model), settings, _group_form(system)).hex()[:16]
 
 
 def printable(text: str) -> str:
@@ -254,15 +288,18 @@ def _content(index: int, content: object, bypass: _Bypass) -> object:
     return texts
 
 
-def _parameters(body: Mapping[object, object], bypass: _Bypass) -> dict[str, object]:
+def _parameters(body: Mapping[object, object], bypass: _Bypass, *, known: str = "") -> dict[str, object]:
+    """Return what of the body is in the key beside model and messages. known: a field that is in the key in another way."""
     kept: dict[str, object] = {}
     for name, value in body.items():
         if not isinstance(name, str):
             raise InvalidRequest("the body's field names must be strings")
-        if name in {"model", "messages"} or name in _DROPPED or value is None:
+        if name in {"model", "messages"} or name in _DROPPED or value is None or name == known:
             continue
         if name not in _KEYED:
             bypass.add("unknown_field")
+        if name == "chat_template_kwargs" and isinstance(value, dict):
+            value = {given: _typed(item) for given, item in value.items()}  # noqa: PLW2901 - the template prints them
         if name == "stop" and isinstance(value, str):
             value = [value]  # noqa: PLW2901 - the one spelling for the rest of this turn
         if name not in _DEFAULTS or not _same(value, _DEFAULTS[name]):
@@ -278,6 +315,17 @@ def _parameters(body: Mapping[object, object], bypass: _Bypass) -> dict[str, obj
     if not tools or kept.get("parallel_tool_calls") is True:
         kept.pop("parallel_tool_calls", None)
     return kept
+
+
+def _typed(value: object, depth: int = MAX_DEPTH) -> object:
+    """Return a template's value with its type and order: it prints 1.0 and 1 differently, and may list an object."""
+    if depth == 0:
+        raise InvalidRequest(f"the body is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, dict):
+        return ["object", *(part for name, item in value.items() for part in (name, _typed(item, depth - 1)))]
+    if isinstance(value, list | tuple):
+        return ["list", *(_typed(item, depth - 1) for item in value)]
+    return ["float", value, repr(value)] if isinstance(value, float) else value
 
 
 def _same(value: object, default: object) -> bool:
@@ -306,81 +354,6 @@ def _without_digits(content: object) -> object:
     if isinstance(content, list):
         return [_without_digits(part) for part in content]
     return content
-
-
-_NAMES = {name: name.encode() for name in sorted(_KEYED | _MESSAGE_FIELDS)}
-_by_name = operator.itemgetter(0)
-
-# The canonical bytes
-
-
-def encode(value: object) -> bytes:
-    """Return the value's canonical bytes: text in NFC, objects sorted by name, 1.0 as 1.
-
-    Raises InvalidRequest for what JSON cannot hold and for nesting deeper than MAX_DEPTH.
-    """
-    out: list[bytes] = []
-    _encode(value, out, MAX_DEPTH)
-    return b"".join(out)
-
-
-def _encode(value: object, out: list[bytes], depth: int) -> None:
-    if isinstance(value, str):
-        text = _text(value)
-        out.append(b"s%d:%b" % (len(text), text))
-    elif value is None:
-        out.append(b"n;")
-    elif isinstance(value, bool):
-        out.append(b"t;" if value else b"f;")
-    elif isinstance(value, int):
-        out.append(_number(value))
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidRequest("the body holds a number that is not finite")
-        out.append(_number(int(value)) if value.is_integer() else b"r%s;" % repr(value).encode())
-    elif depth == 0:
-        raise InvalidRequest(f"the body is nested deeper than {MAX_DEPTH} levels")
-    elif isinstance(value, dict):
-        _encode_object(value, out, depth)
-    elif isinstance(value, list | tuple):
-        out.append(b"l%d:" % len(value))
-        for item in value:
-            _encode(item, out, depth - 1)
-    else:
-        raise InvalidRequest("the body holds a value that JSON cannot hold")
-
-
-def _encode_object(value: dict[object, object], out: list[bytes], depth: int) -> None:
-    pairs: list[tuple[bytes, object]] = []
-    for name, item in value.items():
-        known = _NAMES.get(name)  # type: ignore[call-overload]
-        if known is None:
-            if not isinstance(name, str):
-                raise InvalidRequest("the body's field names must be strings")
-            known = _text(name)
-        pairs.append((known, item))
-    if len(pairs) > 1:
-        pairs.sort(key=_by_name)
-    out.append(b"d%d:" % len(pairs))
-    for name_bytes, item in pairs:
-        out.append(b"s%d:%b" % (len(name_bytes), name_bytes))
-        if type(item) is str:
-            text = _text(item)
-            out.append(b"s%d:%b" % (len(text), text))
-        else:
-            _encode(item, out, depth - 1)
-
-
-def _number(value: int) -> bytes:
-    # Hexadecimal beyond 64 bits: Python refuses to print decimals of more than 4,300 digits.
-    return b"i%d;" % value if value.bit_length() <= 64 else b"i%s;" % hex(value).encode()
-
-
-def _text(value: str) -> bytes:
-    """Return NFC as UTF-8. Lone surrogates keep bytes that no valid text has, so that they meet no escaped spelling of them."""
-    if not value.isascii():
-        value = unicodedata.normalize("NFC", value)
-    return value.encode("utf-8", "surrogatepass")
 
 
 def _hmac(secret: bytes, purpose: bytes, *fields: bytes) -> bytes:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 import orjson
 
 from engine.errors import InvalidSetting, StoreCorrupt
 from engine.tiers.base import ControlDoc
-from engine.types import Generations, Policy, Switch, VerifyMode
+from engine.types import Generations, Normaliser, Policy, Switch, VerifyMode
 
 POLICY = "policy:"
 GENERATIONS = "generations:"
@@ -87,7 +88,8 @@ def json_of(value: Mapping[str, Any]) -> str:
 
 # Policies
 
-_FIELDS = ("switch", "threshold", "ttl_s", "verify_mode", "holdout_ratio")
+_FIELDS = ("switch", "threshold", "ttl_s", "verify_mode", "holdout_ratio", "normaliser")
+_CHOICES: Mapping[str, type[StrEnum]] = {"switch": Switch, "verify_mode": VerifyMode, "normaliser": Normaliser}
 
 
 def checked_policy(changes: Mapping[str, object]) -> dict[str, Any]:
@@ -99,8 +101,8 @@ def checked_policy(changes: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _field(name: str, value: object) -> object:
-    if name in {"switch", "verify_mode"}:
-        kind = Switch if name == "switch" else VerifyMode
+    if name in _CHOICES:
+        kind = _CHOICES[name]
         if not isinstance(value, str) or value not in set(kind):
             raise InvalidSetting(f"{name} must be one of {', '.join(kind)}; it is {value!r}")
         return kind(value)

@@ -15,7 +15,7 @@ from engine.embedders.base import Embedder
 from engine.embedders.simhash import simhash
 from engine.errors import EmbedderMismatch, EmbedderUnavailable, TierUnavailable
 from engine.tiers.base import Neighbour, StoreTier, Tier, VectorTier
-from engine.types import Candidate, Entry, VerifyMode
+from engine.types import Candidate, Entry, ServingKey, VerifyMode
 from engine.verify import parse, verify
 
 Faults = Callable[[str, str], None]
@@ -154,7 +154,7 @@ class Semantic:
             entries[place] = entry if entry is not None and visible(entry) else None
         return entries
 
-    async def _from_memory(self, key: str, visible: Visible) -> Entry | None:
+    async def _from_memory(self, key: ServingKey, visible: Visible) -> Entry | None:
         try:
             entry = await self._memory.get(key)
         except TierUnavailable:

@@ -21,7 +21,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 
 from engine import semconv
 from engine.attributes import attributes_of, provider_of
-from engine.cache import Lookup
+from engine.lookup import Lookup
 from engine.metrics import Metrics
 from engine.settings import GatewaySettings
 from engine.types import Outcome, Step

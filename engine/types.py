@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NewType
+
+ServingKey = NewType("ServingKey", str)
+"""The key of a canonical request, 64 hex digits: the only text that may fetch an answer."""
 
 
 class Outcome(StrEnum):
@@ -48,6 +52,26 @@ class VerifyMode(StrEnum):
     STRICT = "strict"
 
 
+class Normaliser(StrEnum):
+    """Which spellings of a request share a key in a namespace (`engine.normalise`)."""
+
+    NONE = "none"
+    WHITESPACE = "whitespace"
+    TEMPLATE = "template"
+    SQL = "sql"
+    PYTHON = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFingerprint:
+    """A group of requests that are alike with literals left out, 16 hex digits: for analysis only.
+
+    No text on purpose: it cannot be taken for a key.
+    """
+
+    hex: str = ""
+
+
 class RemovalCause(StrEnum):
     """Why an entry left a tier."""
 
@@ -74,6 +98,7 @@ class Policy:
     threshold: cosine in [-1, 1]; a candidate may serve when its similarity >= threshold. None = the embedder's default.
     ttl_s: seconds > 0 from the store; the entry's own expiry is jittered once, at the store.
     holdout_ratio: share of would-be hits sent upstream at random, 0..1. None = the installation's; 0 = none, whatever it is.
+    normaliser: part of every key: entries made under one are not seen under another, and are there again with it.
     """
 
     version: int = 0
@@ -82,6 +107,7 @@ class Policy:
     ttl_s: float = 86_400.0
     verify_mode: VerifyMode = VerifyMode.HARD
     holdout_ratio: float | None = None
+    normaliser: Normaliser = Normaliser.NONE
 
 
 @dataclass(frozen=True, slots=True)

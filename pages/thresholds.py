@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.ui import acts, chrome, handles, states, tables, threshold_panel
+from app.ui import acts, chrome, handles, normaliser_panel, states, tables, threshold_panel
 from app.views import thresholds, words
 
 selection = chrome.open_page("Thresholds")
@@ -29,6 +29,8 @@ else:
     if not view.prompts_recorded:
         states.prompts_hidden("the pairs below show no texts, only similarities and verdicts")
     threshold_panel.explore(view, namespace)
+    if view.effective is not None:
+        normaliser_panel.draw(view.effective.policy, namespace)
     threshold_panel.history(view, namespace)
     threshold_panel.confirmation(view)
     threshold_panel.restoring(view)

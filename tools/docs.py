@@ -66,9 +66,10 @@ url = "http://127.0.0.1:9090/metrics"
 
 In the environment tables are JSON: `CACHESCOPE_PRICES='{{"my-model": {{"input_usd": 0.15, "output_usd": 0.6}}}}'`.
 
-A policy of a namespace (its switch, threshold, TTL, verification mode and holdout) is no setting. The switch is changed on the page
-*Purge* and by `cachescope switch`, the threshold on the page *Thresholds* and by `cachescope threshold`, the rest by the gateway's
-[control API](gateway.md#control-api). `ttl_s` and `holdout_ratio` below hold where a namespace has no policy of its own.
+A policy of a namespace (its switch, threshold, TTL, verification mode, holdout, normaliser) is no setting. The switch is changed
+on the page *Purge* and by `cachescope switch`, threshold and normaliser on the page *Thresholds* and by `cachescope threshold`
+and `cachescope normaliser`, the rest by the gateway's [control API](gateway.md#control-api). `ttl_s` and `holdout_ratio` below hold
+where a namespace has no policy of its own.
 
 In the demo (`--demo`) the folder is `data_dir/demo`, and the configured upstream, stores, embeddings API and further sources are not used.
 """

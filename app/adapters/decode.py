@@ -18,7 +18,7 @@ from app.adapters.base import (
     Visible,
     WarmResult,
 )
-from engine.types import Policy, Switch, VerifyMode
+from engine.types import Normaliser, Policy, Switch, VerifyMode
 
 Json = Mapping[str, Any]
 
@@ -32,6 +32,7 @@ def policy(value: Json) -> Policy:
         ttl_s=float(value["ttl_s"]),
         verify_mode=VerifyMode(value["verify_mode"]),
         holdout_ratio=None if holdout is None else float(holdout),
+        normaliser=Normaliser(value["normaliser"]),
     )
 
 

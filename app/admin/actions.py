@@ -2,7 +2,7 @@
 
 from app.admin.context import AdminContext
 from app.admin.keys import create_key, revoke_key
-from app.admin.policy import policy_in_force, restore_policy, set_switch, set_threshold
+from app.admin.policy import policy_in_force, restore_policy, set_normaliser, set_switch, set_threshold
 from app.admin.purge import PurgePreview, preview_purge, purge, undo_purge
 from app.admin.record import ActResult
 from app.admin.roles import Actor, Role, authorise, role_of, why_not
@@ -25,6 +25,7 @@ __all__ = [
     "restore_policy",
     "revoke_key",
     "role_of",
+    "set_normaliser",
     "set_switch",
     "set_threshold",
     "start_warmup",

@@ -11,7 +11,7 @@ from app.admin.purge import find_namespace
 from app.admin.record import ActResult, earlier, perform
 from app.admin.roles import authorise
 from app.errors import EngineConflict, Refused
-from engine.types import Policy, Switch
+from engine.types import Normaliser, Policy, Switch
 from storage import policies
 
 _TRIES = 5  # a switch does not depend on the rest of the policy: when another change comes between, it is set on that one
@@ -31,6 +31,7 @@ def as_json(policy: Policy) -> dict[str, Any]:
         "ttl_s": policy.ttl_s,
         "verify_mode": policy.verify_mode.value,
         "holdout_ratio": policy.holdout_ratio,
+        "normaliser": policy.normaliser.value,
     }
 
 
@@ -66,11 +67,22 @@ def set_threshold(ctx: AdminContext, namespace: str, threshold: float | None, op
         return found
     if threshold is not None and not (math.isfinite(threshold) and -1 <= threshold <= 1):
         raise Refused(f"a threshold is a cosine from -1 to 1, not {threshold!r}. Nothing was changed")
-    return _policy_act(ctx, namespace, {"threshold": threshold}, operation_id, expected_version, note={})
+    return _policy_act(ctx, namespace, {"threshold": threshold}, operation_id, expected_version)
+
+
+def set_normaliser(ctx: AdminContext, namespace: str, normaliser: str, operation_id: str, expected_version: int) -> ActResult:
+    """Set which spellings of a request share a key. Entries of the one before are not seen until it is set back."""
+    authorise(ctx.actor, "normaliser", ctx.engine.capabilities)
+    found = earlier(ctx, operation_id, kind="normaliser", namespace=namespace)
+    if found:
+        return found
+    if normaliser not in set(Normaliser):
+        raise Refused(f"{normaliser!r} is no normaliser; expected {', '.join(Normaliser)}. Nothing was changed")
+    return _policy_act(ctx, namespace, {"normaliser": normaliser}, operation_id, expected_version, kind="normaliser")
 
 
 def restore_policy(ctx: AdminContext, namespace: str, version: int, operation_id: str, expected_version: int) -> ActResult:
-    """Set threshold, TTL, verify mode and holdout as they were in an earlier version. The switch, a lever of its own, stays."""
+    """Set threshold, TTL, verify mode, holdout and normaliser as in an earlier version. The switch, a lever of its own, stays."""
     authorise(ctx.actor, "threshold", ctx.engine.capabilities)
     found = earlier(ctx, operation_id, kind="threshold", namespace=namespace)
     if found:
@@ -98,7 +110,8 @@ def _policy_act(
     operation_id: str,
     expected_version: int,
     *,
-    note: Mapping[str, Any],
+    kind: str = "threshold",
+    note: Mapping[str, Any] | None = None,
 ) -> ActResult:
     def work() -> Mapping[str, Any]:
         before = policy_in_force(ctx, namespace)
@@ -107,9 +120,9 @@ def _policy_act(
     return perform(
         ctx,
         act_id=operation_id,
-        kind="threshold",
+        kind=kind,
         namespace=namespace,
-        parameters={**changes, **note, "expected_version": expected_version},
+        parameters={**changes, **(note or {}), "expected_version": expected_version},
         work=work,
     )
 

@@ -23,6 +23,7 @@ NEEDS = {
     "undo": (Role.OPERATOR, "undo"),
     "switch": (Role.OPERATOR, "policy"),
     "threshold": (Role.OPERATOR, "policy"),
+    "normaliser": (Role.OPERATOR, "policy"),
     "warmup": (Role.OPERATOR, "warm"),
     "cancel": (Role.OPERATOR, ""),
     "key_create": (Role.ADMIN, "keys"),

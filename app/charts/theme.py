@@ -43,6 +43,7 @@ MARK_SYMBOLS = {
     "undo": "triangle-up",
     "switch": "square",
     "threshold": "diamond",
+    "normaliser": "diamond-wide",
     "warmup": "circle",
     "outage": "x",
     "restart": "star",

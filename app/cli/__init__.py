@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from app.cli import acts, backup, keys, services, status, switch, up
+from app.cli import acts, backup, keys, normaliser, services, status, switch, up
 
 app = typer.Typer(
     name="cachescope",
@@ -29,6 +29,7 @@ app.command("switch")(switch.switch)
 app.command("purge")(acts.purge)
 app.command("warm")(acts.warm)
 app.command("threshold")(acts.threshold)
+app.command("normaliser")(normaliser.normaliser)
 app.command("backup")(backup.backup)
 app.command("check")(backup.check)
 app.command("restore")(backup.restore)

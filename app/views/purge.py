@@ -170,6 +170,7 @@ def namespace_rows(view: PurgeView) -> list[dict[str, Any]]:
             "switch": row.policy.switch.value,
             "threshold": "embedder's default" if row.policy.threshold is None else f"{row.policy.threshold:.4f}",
             "verification": row.policy.verify_mode.value,
+            "normaliser": row.policy.normaliser.value,
             "time to live": words.age(row.policy.ttl_s * 1000),
             "policy version": row.policy.version,
         }

@@ -10,7 +10,7 @@ from typing import Any
 from app.adapters.base import EngineAdapter, EngineState, NamespaceInfo, Via
 from app.admin.policy import as_json
 from app.analysis.thresholds import Advice, Labelled, Scored, WhatIf, advise, review_order, what_if
-from app.views import words
+from app.views import normalisers, words
 from app.views.audit import record_link
 from app.views.parts import Failure, attempt
 from engine.types import Policy, Switch
@@ -197,7 +197,12 @@ def restored(view: Thresholds, version: int) -> list[str]:
     threshold = policy.get("threshold")
     shown = "the embedder's default" if threshold is None else f"{threshold:.4f}"
     verification, ttl_s = policy.get("verify_mode", ""), float(policy.get("ttl_s") or 0)
-    lines = [f"Threshold {shown}, verification {verification}, time to live {words.age(ttl_s * 1000)}. The switch stays as it is."]
+    told = f"Threshold {shown}, verification {verification}, time to live {words.age(ttl_s * 1000)}"
+    told += f", normaliser {policy['normaliser']}" if "normaliser" in policy else ""
+    lines = [f"{told}. The switch stays as it is."]
+    in_force = view.effective.policy.normaliser.value if view.effective else ""
+    if in_force and policy.get("normaliser", in_force) != in_force:
+        lines.append(normalisers.consequence(in_force))
     default = view.effective.embedder_default if view.effective else None
     value = default if threshold is None else threshold
     if value is not None and view.candidates:
@@ -331,6 +336,7 @@ def history_rows(view: Thresholds) -> list[dict[str, Any]]:
             "threshold": "embedder's default" if row.policy.get("threshold") is None else f"{row.policy['threshold']:.4f}",
             "switch": row.policy.get("switch", ""),
             "verification": row.policy.get("verify_mode", ""),
+            "normaliser": row.policy.get("normaliser", ""),
             "set (UTC)": words.instant(row.at_ms),
             "by": words.one_line(row.actor, 40),
             "record": record_link(row.act_id),

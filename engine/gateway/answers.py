@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
-from engine.cache import Lookup
 from engine.errors import UpstreamUnavailable
 from engine.gateway.errors import RawHeaders, error_body, from_engine
 from engine.gateway.nesting import too_deep
+from engine.lookup import Lookup
 from engine.settings import Price
 from engine.types import Entry, Outcome, Usage
 

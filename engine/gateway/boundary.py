@@ -6,11 +6,12 @@ import time
 from functools import partial
 
 from engine.agreement import agreement
-from engine.cache import Cache, CacheRequest, Lookup
+from engine.cache import Cache
 from engine.errors import InvalidRequest
 from engine.gateway.answers import Answer, answer_of
 from engine.gateway.inbound import Inbound
 from engine.leases import Leases
+from engine.lookup import CacheRequest, Lookup
 from engine.telemetry import Telemetry
 from engine.types import Namespace, Outcome
 

@@ -8,7 +8,6 @@ from typing import Any
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from engine.cache import CacheRequest
 from engine.errors import EngineError
 from engine.gateway.answers import Answer, cache_headers, forwarded_because
 from engine.gateway.auth import Auth, Identity
@@ -20,6 +19,7 @@ from engine.gateway.flights import Flights
 from engine.gateway.inbound import Inbound, inbound_of, json_object, read_body
 from engine.gateway.relay import Relay
 from engine.gateway.stream import replay
+from engine.lookup import CacheRequest
 from engine.types import Purpose
 
 STREAM_HEADERS: RawHeaders = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import orjson
 from starlette.types import Message, Receive, Scope, Send
 
-from engine.cache import CacheRequest
 from engine.errors import EngineError
 from engine.gateway.auth import Auth
 from engine.gateway.boundary import Boundary
 from engine.gateway.exchange import fail
 from engine.gateway.inbound import inbound_of
 from engine.gateway.passthrough import Passthrough
+from engine.lookup import CacheRequest
 
 STATUS = [(b"cache-status", b"cachescope; fwd=bypass; detail=embeddings")]
 _PEEK_BYTES = 1024 * 1024

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.cache import Lookup
 from engine.gateway.answers import Answer
 from engine.gateway.auth import Identity
 from engine.gateway.errors import RawHeaders
 from engine.gateway.inbound import Inbound
+from engine.lookup import Lookup
 from engine.types import Outcome
 
 JSON_TYPE = (b"content-type", b"application/json")

@@ -13,9 +13,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
-from engine.cache import Lookup
 from engine.gateway.answers import Answer
 from engine.gateway.boundary import Boundary
+from engine.lookup import Lookup
 from engine.singleflight import Flight, SingleFlight
 from engine.types import Outcome
 

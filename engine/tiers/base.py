@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.types import Entry, EntryHead, LeaseState, VectorRow
+from engine.types import Entry, EntryHead, LeaseState, ServingKey, VectorRow
 
 
 class Tier(Protocol):
@@ -21,7 +21,7 @@ class Tier(Protocol):
 
     name: str
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: ServingKey) -> Entry | None:
         """Return the entry of this key, or None. Never an expired one."""
 
     async def put(self, entry: Entry) -> None:
@@ -101,7 +101,7 @@ class StoreTier(Tier, Protocol):
 class Neighbour:
     """A stored vector near the one asked for. similarity: cosine, -1..1."""
 
-    key: str
+    key: ServingKey
     entry_id: str
     generation: str
     similarity: float

@@ -12,7 +12,7 @@ from typing import TypeVar
 from engine.breaker import Breaker
 from engine.errors import TierUnavailable
 from engine.tiers.base import ControlDoc, StoreTier
-from engine.types import Entry, EntryHead, LeaseState, VectorRow
+from engine.types import Entry, EntryHead, LeaseState, ServingKey, VectorRow
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class GuardedStore:
 
     # What requests and polls ask
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: ServingKey) -> Entry | None:
         return await self._read(lambda: self._store.get(key))
 
     async def put(self, entry: Entry) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.tiers.hnsw import Hnsw
-from engine.types import VectorRow
+from engine.types import ServingKey, VectorRow
 
 FloatArray = NDArray[np.float32]
 IndexArray = NDArray[np.int64]
@@ -68,9 +68,9 @@ class Rows:
         graph = self.index.graph_bytes if self.index is not None else 0
         return _BASE_BYTES + self.n * _ROW_BYTES + graph + sum(chunk.nbytes for chunk in self._chunks)
 
-    def neighbour(self, row: int) -> tuple[str, str, str]:
+    def neighbour(self, row: int) -> tuple[ServingKey, str, str]:
         """Return key, entry id and generation of a row."""
-        return self._keys[row], self._entry_ids[row], self._names[self._generation[row]]
+        return ServingKey(self._keys[row]), self._entry_ids[row], self._names[self._generation[row]]
 
     def append(self, rows: Sequence[VectorRow], vectors: FloatArray) -> None:
         """Add rows with their normalised vectors, shape (len(rows), dimension)."""

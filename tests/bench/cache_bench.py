@@ -25,7 +25,8 @@ from typing import Any
 
 import redis.asyncio
 
-from engine.cache import Cache, CacheRequest
+from engine.cache import Cache
+from engine.lookup import CacheRequest
 from engine.settings import EngineSettings
 from engine.tiers import open_store
 from engine.tiers.memory import MemoryTier

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import orjson
 
-from engine.cache import Lookup
 from engine.errors import Conflict
+from engine.lookup import Lookup
 from engine.types import Outcome
 from tests.engine.rig import Rig, answer, chat, rig
 

@@ -15,8 +15,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from engine.cache import Cache, CacheRequest, Lookup
+from engine.cache import Cache
 from engine.errors import EmbedderUnavailable
+from engine.lookup import CacheRequest, Lookup
 from engine.settings import EngineSettings
 from engine.tiers import open_store
 from engine.tiers.base import StoreTier

@@ -12,11 +12,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from engine import semconv
 from engine.agreement import agreement
-from engine.cache import CacheRequest
 from engine.gateway.answers import Answer
 from engine.gateway.boundary import Boundary
 from engine.gateway.inbound import inbound_of
 from engine.leases import Leases
+from engine.lookup import CacheRequest
 from engine.settings import EngineSettings, GatewaySettings
 from engine.telemetry import Telemetry
 from tests.engine.rig import SECRET, chat, rig

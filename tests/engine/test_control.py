@@ -247,7 +247,8 @@ async def test_policies_change_by_compare_and_set_and_once_per_operation(tmp_pat
 @pytest.mark.parametrize(
     "changes",
     [{}, {"x": 1}, {"threshold": 2}, {"threshold": "0.9"}, {"threshold": float("nan")}, {"ttl_s": 0}, {"ttl_s": True},
-     {"switch": "OFF"}, {"switch": []}, {"verify_mode": "none"}, {"holdout_ratio": 1.1}, {"holdout_ratio": "none"}],
+     {"switch": "OFF"}, {"switch": []}, {"verify_mode": "none"}, {"normaliser": "xml"}, {"normaliser": None},
+     {"holdout_ratio": 1.1}, {"holdout_ratio": "none"}],
 )  # fmt: skip
 async def test_a_policy_that_cannot_work_is_refused(tmp_path: Path, changes: dict[str, object]) -> None:
     async with rig(tmp_path, semantic=False) as it:

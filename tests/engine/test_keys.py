@@ -12,16 +12,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.encoding import MAX_DEPTH, encode
 from engine.errors import InvalidRequest
-from engine.keys import MAX_DEPTH, Canonical, canonicalise, encode
+from engine.keys import Canonical, canonicalise
+from engine.normalise import rule_of
+from engine.types import GroupFingerprint, Normaliser
 from tests.engine.rig import SECRET, chat
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "keys.json"
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 
 
-def canonical(body: Any, *, namespace: str = "faq", tenant: str = "acme", model_version: str = "", secret: bytes = SECRET) -> Canonical:
-    return canonicalise(body, namespace=namespace, tenant=tenant, model_version=model_version, secret=secret)
+def canonical(
+    body: Any,
+    *,
+    namespace: str = "faq",
+    tenant: str = "acme",
+    model_version: str = "",
+    secret: bytes = SECRET,
+    normaliser: Normaliser = Normaliser.NONE,
+) -> Canonical:
+    return canonicalise(body, namespace=namespace, tenant=tenant, model_version=model_version, secret=secret, normaliser=normaliser)
 
 
 def _golden_bodies() -> dict[str, dict[str, Any]]:
@@ -47,7 +58,7 @@ def _golden_bodies() -> dict[str, dict[str, Any]]:
 
 def test_the_golden_vectors_hold() -> None:
     made = {
-        name: {field: getattr(found, field) for field in Canonical._fields}
+        name: {**found._asdict(), "fingerprint": found.fingerprint.hex}
         for name, found in ((name, canonical(body, model_version="v1")) for name, body in _golden_bodies().items())
     }
     if os.environ.get("REFRESH_GOLDEN"):
@@ -149,6 +160,99 @@ def test_the_fingerprint_groups_by_system_prompt_without_its_digits() -> None:
     assert ours.fingerprint == canonical(chat("two", system="Today is 2027-11-30."), tenant="globex", namespace="x").fingerprint
     assert ours.fingerprint != canonical(chat("one", system="Be rude.")).fingerprint
     assert ours.fingerprint != canonical(chat("one", system="Today is 2026-01-01.", temperature=0)).fingerprint
+
+
+# Normalisers
+
+SPELLINGS = {
+    Normaliser.WHITESPACE: ("What is  a cache? ", "What is a cache?"),
+    Normaliser.SQL: ("select a from t", "SELECT  a\nFROM t;"),
+    Normaliser.PYTHON: ("f( 1 )", "f(1)\n"),
+}
+
+
+@pytest.mark.parametrize("kind", SPELLINGS)
+def test_spellings_of_one_text_share_a_key_where_the_policy_says_so(kind: Normaliser) -> None:
+    one, two = SPELLINGS[kind]
+    assert canonical(chat(one)).key != canonical(chat(two)).key
+    left, right = (canonical(chat(text, system="Help."), normaliser=kind) for text in (one, two))
+    assert left.key == right.key
+    assert left.normalised
+    assert left.normaliser.startswith(f"{kind.value}/")
+    assert left.prompt == one  # what is embedded and compared is what was said
+
+
+@pytest.mark.parametrize("kind", SPELLINGS)
+@pytest.mark.parametrize("before", [[{"role": "user", "content": "Count the blanks."}], [{"role": "assistant", "content": "Yes?"}]])
+def test_after_other_turns_a_text_is_left_as_it_was_sent(kind: Normaliser, before: list[dict[str, str]]) -> None:
+    bodies = [{"model": "m", "messages": [*before, {"role": "user", "content": text}]} for text in SPELLINGS[kind]]
+    bodies += [chat([{"type": "text", "text": "Count the blanks."}, {"type": "text", "text": text}]) for text in SPELLINGS[kind]]  # type: ignore[arg-type]
+    found = [canonical(body, normaliser=kind) for body in bodies]
+    assert len({one.key for one in found}) == 4
+    assert not any(one.normalised for one in found)
+
+
+def test_a_normaliser_s_keys_and_partitions_meet_no_other_s() -> None:
+    found = [canonical(chat("one"), normaliser=kind) for kind in Normaliser]
+    assert len({one.key for one in found}) == len({one.partition for one in found}) == len(Normaliser)
+
+
+@pytest.mark.parametrize("kind", SPELLINGS)
+def test_a_text_that_spells_a_normal_form_does_not_meet_it(kind: Normaliser) -> None:
+    one, _ = SPELLINGS[kind]
+    rule = rule_of(kind).text
+    assert rule
+    normal = rule(one)
+    assert normal
+    body = chat([{"type": "text", "text": "normal"}, {"type": "text", "text": normal.form}])  # type: ignore[arg-type]
+    keys = {canonical(sent, normaliser=kind).key for sent in (chat(one), chat(f"\t{normal.form}"), body)}
+    assert len(keys) == 3
+
+
+@given(st.sampled_from(list(SPELLINGS)), st.text(st.sampled_from("ab 1'\"(),=;\n-*.:")), st.text(st.sampled_from("ab 1'\"(),=;\n-*.:")))
+def test_requests_share_a_key_only_by_their_form(kind: Normaliser, one: str, two: str) -> None:
+    rule = rule_of(kind).text
+    assert rule
+    keys = [canonical(chat(text or " "), normaliser=kind).key for text in (one, two)]
+    left, right = (rule(text or " ") for text in (one, two))
+    same = left.form == right.form if left and right else (left, one or " ") == (right, two or " ")
+    assert (keys[0] == keys[1]) == same
+
+
+def test_a_template_is_in_the_key_by_its_tree_where_the_policy_says_so() -> None:
+    def of(source: object, kind: Normaliser = Normaliser.TEMPLATE, **values: object) -> Canonical:
+        return canonical(chat(chat_template=source, chat_template_kwargs=values), normaliser=kind)
+
+    assert of("{{x}}", Normaliser.NONE).bypass == "unknown_field"
+    assert [of(source).bypass for source in ("{{x}}", "{{", 5, None)] == ["", "unknown_field", "unknown_field", ""]
+    assert of("{{x}}{# note #}", x=1).key == of("{{ x }}", x=1).key
+    apart = [of("{{x}}", x=1), of("{{x}} ", x=1), of(None, x=1), *(of("{{x}}", x=value) for value in (1.0, "1", True, [1], {"1": 1}))]
+    assert len({one.key for one in apart}) == len({one.partition for one in apart}) == len(apart)
+
+
+def test_the_values_of_a_template_keep_type_and_order() -> None:
+    def of(value: object) -> str:
+        return canonical(chat(chat_template_kwargs={"x": value, "y": 1})).key
+
+    values = [1, 1.0, True, "1", {"a": 1, "b": 2}, {"b": 2, "a": 1}, ["object", "a", 1, "b", 2], ["float", 1.0, "1.0"], 0.0, -0.0, []]
+    assert len({of(value) for value in values}) == len(values)
+    assert canonical(chat(chat_template_kwargs={"y": 1, "x": 2})).key == canonical(chat(chat_template_kwargs={"x": 2, "y": 1})).key
+    deep: Any = 1.0
+    for _ in range(5_000):
+        deep = [deep]
+    with pytest.raises(InvalidRequest, match=str(MAX_DEPTH)):
+        of(deep)
+
+
+def test_a_shape_makes_finer_groups_and_literals_do_not() -> None:
+    def group(text: str, kind: Normaliser = Normaliser.SQL) -> GroupFingerprint:
+        return canonical(chat(text), normaliser=kind).fingerprint
+
+    assert group("SELECT a FROM t WHERE b = 1") == group("SELECT a FROM t WHERE b = 22")
+    assert group("SELECT a FROM t WHERE b = 1") != group("SELECT b FROM t WHERE b = 1")
+    assert group("transfer(alice, 10)", Normaliser.PYTHON) != group("delete(prod, 999)", Normaliser.PYTHON)
+    assert group("Which is it?") == canonical(chat("Which is it?")).fingerprint
+    assert not isinstance(group("SELECT 1"), str)
 
 
 @pytest.mark.parametrize(

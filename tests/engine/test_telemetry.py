@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import generate_latest
 
 from engine import semconv
-from engine.cache import Lookup
+from engine.lookup import Lookup
 from engine.metrics import Metrics
 from engine.settings import EngineSettings, GatewaySettings
 from engine.telemetry import Telemetry, parent_of
@@ -87,7 +87,7 @@ def config(**changes: Any) -> GatewaySettings:
 
 
 def lookup(outcome: Outcome = Outcome.MISS, **changes: Any) -> Lookup:
-    from engine.cache import CacheRequest
+    from engine.lookup import CacheRequest
 
     made = Lookup(CacheRequest(chat(), "faq", "acme"), time.time_ns(), time.perf_counter(), Namespace("faq"), outcome=outcome)
     for name, value in changes.items():

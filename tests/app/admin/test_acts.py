@@ -214,6 +214,7 @@ def test_roles_are_checked_inside_the_acts(wired: Wiring) -> None:
         lambda: admin_acts.undo_purge(viewer, "x", support.operation()),
         lambda: admin_acts.set_switch(viewer, "faq", "off", support.operation()),
         lambda: admin_acts.set_threshold(viewer, "faq", 0.5, support.operation(), 0),
+        lambda: admin_acts.set_normaliser(viewer, "faq", "sql", support.operation(), 0),
         lambda: admin_acts.plan_warmup(viewer, "faq"),
         lambda: admin_acts.create_key(operator, "acme", support.operation()),
     ):
@@ -237,6 +238,17 @@ def test_switch_threshold_history_and_restore(ctx: AdminContext) -> None:
             (2, 0.91),
             (1, None),
         ]
+
+
+def test_normaliser_is_set_once_and_comes_back_with_an_earlier_policy(ctx: AdminContext) -> None:
+    operation = support.operation()
+    assert admin_acts.set_normaliser(ctx, "faq", "sql", operation, 0).ok
+    assert admin_acts.set_normaliser(ctx, "faq", "sql", operation, 0).repeated
+    assert admin_acts.set_normaliser(ctx, "faq", "none", support.operation(), 1).ok
+    assert admin_acts.restore_policy(ctx, "faq", 1, support.operation(), 2).ok
+    assert admin_acts.policy_in_force(ctx, "faq").normaliser == "sql"
+    with pytest.raises(Refused, match="'xml' is no normaliser"):
+        admin_acts.set_normaliser(ctx, "faq", "xml", support.operation(), 3)
 
 
 def test_policy_changed_by_somebody_else_is_a_clear_failure(ctx: AdminContext) -> None:

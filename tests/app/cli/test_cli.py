@@ -20,17 +20,19 @@ from typer.testing import CliRunner
 
 from app.cli import app, supervisor
 from app.cli.common import plain, reported, show_json
+from app.cli.normaliser import Kind
 from app.cli.switch import Wanted
 from app.config import load
+from app.views.normalisers import MEANS
 from app.wiring import Wiring
-from engine.types import Switch
+from engine.types import Normaliser, Switch
 from storage import actions
 from tests.app import support
 from tests.support.servers import wait_for
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cli"
 COMMANDS = (
-    *("up", "gateway", "collect", "worker", "console", "demo", "status", "key", "switch", "purge", "warm", "threshold"),
+    *("up", "gateway", "collect", "worker", "console", "demo", "status", "key", "switch", "purge", "warm", "threshold", "normaliser"),
     *("backup", "check", "restore"),
 )
 Run = Callable[..., "Done"]
@@ -105,6 +107,7 @@ def test_help_imports_none_of_the_heavy_parts(environ: dict[str, str]) -> None:
         ["threshold", "faq", "high"],
         ["switch"],
         ["switch", "faq", "half"],
+        ["normaliser", "faq", "xml"],
         ["threshold", "faq", "0.5", "--history"],
         ["warm", "faq", "--since", "yesterday"],
         ["warm", "faq", "--limit", "0"],
@@ -210,8 +213,19 @@ def test_switch_from_the_terminal_is_in_force_and_in_the_audit(run: Run, environ
     assert [(act.state, act.namespace, act.origin) for act in acts] == [("done", "faq", "cli")] * 2
 
 
-def test_switch_offers_what_the_engine_knows() -> None:
+def test_switch_and_normaliser_offer_what_the_engine_knows() -> None:
     assert [wanted.value for wanted in Wanted] == [known.value for known in Switch]
+    assert [kind.value for kind in Kind] == [known.value for known in Normaliser] == list(MEANS)
+
+
+def test_normaliser_from_the_terminal_is_in_force_and_in_the_audit(run: Run, environ: dict[str, str]) -> None:
+    assert json.loads(run(environ, "normaliser", "faq", "--json").stdout) == {"namespace": "faq", "normaliser": "none", "version": 0}
+    done = run(environ, "normaliser", "faq", "sql")
+    assert (done.returncode, "faq: sql (one SQL statement" in done.stdout) == (0, True)
+    assert "faq: sql" in run(environ, "normaliser", "faq").stdout
+    with contextlib.closing(Wiring(load(environ))) as wired, wired.ops().read() as conn:
+        acts = actions.history(conn, kind="normaliser")
+    assert [(act.state, act.namespace, act.origin) for act in acts] == [("done", "faq", "cli")]
 
 
 def test_keys_from_the_terminal(run: Run, environ: dict[str, str]) -> None:

@@ -1,0 +1,91 @@
+"""A request as the cache is asked, and one lookup as it goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.types import Candidate, Entry, GroupFingerprint, Namespace, Outcome, Purpose, ServingKey, Step, Usage
+
+NO_USAGE = Usage()
+NO_KEY, NO_GROUP = ServingKey(""), GroupFingerprint()
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRequest:
+    """A chat request as the gateway hands it over.
+
+    body: the parsed JSON object of POST /v1/chat/completions. no_store: do not keep the answer. refresh: do not serve one.
+    """
+
+    body: Mapping[str, Any]
+    namespace: str
+    tenant: str
+    model_version: str = ""
+    purpose: Purpose = Purpose.TRAFFIC
+    no_store: bool = False
+    refresh: bool = False
+    client: str = ""
+
+
+@dataclass(slots=True)
+class Lookup:
+    """One lookup as it goes on; the gateway completes it and hands it to telemetry. Every field stands on the span."""
+
+    request: CacheRequest
+    started_ns: int  # wall clock, unix ns
+    started_mono: float  # time.perf_counter() at the start; steps and durations are measured from here
+    space: Namespace  # the policy and generations in force when it began
+    outcome: Outcome = Outcome.MISS
+    reason: str = ""
+    tier: str = ""
+    model: str = ""
+    key: ServingKey = NO_KEY
+    partition: str = ""
+    fingerprint: GroupFingerprint = NO_GROUP
+    normaliser: str = ""  # the namespace's normaliser with its version, '' = none
+    normalised: bool = False  # whether the key is of a normal form
+    prompt: str = ""  # the last user turn
+    prompt_hash: str = ""
+    simhash: str = ""
+    vector: bytes = b""
+    parse: str = ""
+    embedder: str = ""  # the embedder in use, '' = none
+    entry: Entry | None = None  # what serves
+    candidate: Candidate | None = None
+    candidates: int | None = None
+    threshold: float | None = None
+    semantic_skipped: str = ""
+    holdout_propensity: float = 1.0
+    held_out: bool = False
+    answers: tuple[bytes, ...] = ()  # of a held-out lookup: what would have served, and what the upstream said instead
+    agreement_ratio: float | None = None  # of the two, 0..1
+    stored: bool = False
+    store_reason: str = ""  # why it was not stored
+    stored_entry_id: str = ""
+    steps: list[Step] = field(default_factory=list)
+    lookup_ms: float = 0.0
+    upstream_ms: float | None = None
+    usage: Usage = NO_USAGE
+    streamed: bool = False
+    status: int = 200
+    error_type: str = ""
+    finish_reasons: tuple[str, ...] = ()
+    response_model: str = ""
+    storable: bool = False  # may the answer be stored at all (a bypass may not)
+    at_ms: int = 0  # the cache's clock at the start: ages and expiries are counted against it
+    trace_id: int = 0  # set by telemetry, before the upstream call at the latest
+    span_id: int = 0
+    recorded: bool = False
+
+    @property
+    def hit(self) -> bool:
+        return self.entry is not None
+
+    def step(self, name: str, started: float) -> float:
+        """Add a step that began at `started` (perf_counter) and ends now; return now."""
+        now = time.perf_counter()
+        self.steps.append(Step(name, int((started - self.started_mono) * 1e6), int((now - started) * 1e6)))
+        return now

@@ -1,0 +1,80 @@
+"""Blanks that say nothing: words, lines and paragraphs stay what they are."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.normalise import rule_of
+from engine.types import Normaliser
+from tests.engine.normalise.edits import edited
+
+normal = rule_of(Normaliser.WHITESPACE).text
+assert normal
+
+BASES = [
+    "How do I reset it? Thanks.",
+    "Dear team,\n\nplease help me.\nYours, Bob",
+    "什么是缓存？ 谢谢",
+    "1 2 3",
+    "- one\n- two",
+    "I can't go",
+]
+
+
+def said(text: str) -> object:
+    """Return what a reader of the text sees: paragraphs of lines of words, blanks told apart from none."""
+    lines = [line.strip(" ") for line in text.strip(" \n").split("\n")]
+    return [[re.split(" +", line) for line in paragraph.split("\n")] for paragraph in re.split("\n{2,}", "\n".join(lines))]
+
+
+@settings(max_examples=300)
+@given(edited(BASES, "ab ,\n2"))
+def test_texts_of_one_form_say_the_same(pair: tuple[str, str]) -> None:
+    one, two = (normal(text) for text in pair)
+    if one and two and one == two:
+        assert said(pair[0]) == said(pair[1])
+    if two:
+        assert "".join(two.form.split()) == "".join(pair[1].split())
+        assert normal(two.form) == two  # and so a text and its own form share a key
+
+
+@settings(max_examples=300)
+@given(st.text(st.sampled_from("ab  \n\t.'\"`|_>#[\u00a0\u3000")))
+def test_what_blanks_may_mean_something_in_is_left_as_it_was_sent(text: str) -> None:
+    if set(text) & set('\t"`|_>#[\u00a0\u3000'):
+        assert normal(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What does 'a  b' mean?",
+        "How many spaces are in a  b",
+        "这里有几个空格：a  b",
+        "name   age\nBob      5",  # a table: which column is the 5 in?
+        "if x:\n  y",
+        "She said ’a  b’",
+        "Fill in:  I    apples",
+        "a\rb",
+        "x" * 5_000,
+    ],
+)
+def test_these_are_left_as_they_were_sent(text: str) -> None:
+    assert normal(text) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("How do I reset it? ", "How do I  reset it?"),
+        ("\r\nDear team,\r\n\r\n\r\nplease help.", "Dear team,  \n\nplease help."),
+        ("I can't.  Why?", "I can't. Why?"),
+    ],
+)
+def test_these_share_a_form(one: str, two: str) -> None:
+    assert normal(one) == normal(two)
+    assert normal(one) is not None
