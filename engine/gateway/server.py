@@ -55,6 +55,8 @@ EXIT_CANNOT_START = 3
 GRACE_S = 5
 # For another gateway's upstream call, at most: where the upstream hangs, a request's own time-out is still to come.
 LEASE_WAIT_S = 30.0
+# What another gateway stored may go unseen by semantic lookups for so long: a miss more at most, and a question to the store less.
+VECTORS_FRESH_S = 0.02
 
 logger = logging.getLogger("cachescope.gateway")
 
@@ -140,7 +142,12 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
     vector = None
     if embedder is not None:
         vector = PartitionedVectorTier(
-            store, embedder_id=embedder.id, dimension=embedder.dimension, clock=_now_ms, hnsw_above=engine.hnsw_above
+            store,
+            embedder_id=embedder.id,
+            dimension=embedder.dimension,
+            clock=_now_ms,
+            hnsw_above=engine.hnsw_above,
+            fresh_s=VECTORS_FRESH_S,
         )
     memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=_now_ms, eviction=engine.eviction)
     cache = Cache(
