@@ -291,6 +291,8 @@ class Cache:
                 return TOO_MANY_NAMESPACES if self._writes.is_one_too_many(lookup.request.namespace) else "purged_meanwhile"
             entry = self._entry(lookup, generation, body, usage, upstream_ms)
             await self._store.put(entry)
+            if entry.vector and self._vector is not None:
+                self._vector.written(entry.partition)
         except TierUnavailable:
             self._faults("store", "put")
             return "tier_fault"

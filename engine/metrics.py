@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 
 from engine import semconv
 from engine.breaker import Breaker, State
@@ -60,6 +60,7 @@ class Metrics:
         self._entries = Gauge(semconv.METRIC_ENTRIES, "Entries in the memory tier.", registry=registry)
         self._bytes = Gauge(semconv.METRIC_BYTES, "Bytes in the memory tier.", registry=registry)
         self._control_age = Gauge(semconv.METRIC_CONTROL_AGE, "Age of this gateway's view of policies and generations.", registry=registry)
+        Gauge(semconv.METRIC_PROCESS_UP, "1: the process answered this scrape.", registry=registry).set(1)
         self._namespaces: set[str] = set()
         # A label lookup costs several microseconds, a dictionary a tenth of one.
         self._lookup_children: dict[tuple[str, Outcome, Purpose], Counter] = {}
@@ -113,15 +114,13 @@ class Metrics:
         del entry
         self._removal_children[cause].inc()
 
+    def families(self) -> list[Metric]:
+        """Return every metric with its samples as they are now."""
+        return list(self.registry.collect())
+
     def counters(self) -> dict[str, float]:
         """Return every counter's value by name and labels, as the exposition shows them."""
-        found: dict[str, float] = {}
-        for family in self.registry.collect():
-            for sample in family.samples:
-                if family.type == "counter" and sample.name.endswith("_total"):
-                    labels = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
-                    found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
-        return found
+        return totals(self.families())
 
     def watch(self, *, entries: Callable[[], float], size_bytes: Callable[[], float], control_age_s: Callable[[], float]) -> None:
         """Read these three at each scrape."""
@@ -133,6 +132,17 @@ class Metrics:
         """Read the breakers' states at each scrape."""
         for labels, breaker in breakers.items():
             self._breaker_state.labels(*labels).set_function(partial(_level, breaker))
+
+
+def totals(families: Iterable[Metric]) -> dict[str, float]:
+    """Return the counters' values among these metrics, by name and labels."""
+    found: dict[str, float] = {}
+    for family in families:
+        for sample in family.samples:
+            if family.type == "counter" and sample.name.endswith("_total"):
+                labels = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
+                found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return found
 
 
 def _level(breaker: Breaker) -> float:

@@ -81,7 +81,8 @@ class Purges:
                 if last.id == operation_id:
                     continue
             elif last is not None and last.id == operation_id:
-                return replace(last, state="reclaimed")  # its record is forgotten; it is done all the same
+                # Its record is forgotten, so it was undone, which the generations say, or else reclaimed.
+                return last if last.state == "undone" else replace(last, state="reclaimed")
             now_ms = self._clock()
             token = new_generation(now_ms)
             purge = Purge(operation_id, namespace, tuple(sorted(current.live)), token, now_ms)
@@ -119,11 +120,14 @@ class Purges:
         for _ in range(MAX_ROUNDS):
             current, doc = await self._generations(purge.namespace)
             live = current.live | set(purge.old_live)
-            if doc is not None and live == current.live:
+            last = _last(doc)
+            if last is not None and last.id == purge.id:
+                last = replace(last, state="undone")
+            if doc is not None and live == current.live and last == _last(doc):
                 return
             # After a lost record nobody knows whether another purge hid what was stored since this one: it stays hidden.
             write = current.write or new_generation(self._clock())
-            restored = generations_json(Generations(write, live | {write}), last=_last(doc))
+            restored = generations_json(Generations(write, live | {write}), last=last)
             key = f"{GENERATIONS}{purge.namespace}"
             if await self._store.control_put(key, restored, expected=doc.version if doc else 0) is not None:
                 return

@@ -129,11 +129,10 @@ class Semantic:
     ) -> list[tuple[Neighbour, Entry]] | None:
         """Return the neighbours worth a look with their entries, None when a tier did not answer."""
         try:
-            near = await tier.search(partition, vector, k=self._candidates, live=live)
+            near = await tier.search(partition, vector, k=self._candidates, live=live, floor=floor)
         except (TierUnavailable, EmbedderMismatch):
             self._faults("vector", "search")
             return None
-        near = [neighbour for neighbour in near if neighbour.similarity >= floor]
         try:
             entries = await self._fetch(near, visible)
         except TierUnavailable:

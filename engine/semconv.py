@@ -91,3 +91,4 @@ METRIC_UPSTREAM_WAITS = "cachescope_upstream_waits"  # counter {result=went|over
 METRIC_ENTRIES = "cachescope_memory_entries"  # gauge
 METRIC_BYTES = "cachescope_memory_bytes"  # gauge
 METRIC_CONTROL_AGE = "cachescope_control_age_seconds"  # gauge: age of this gateway's view of policies and generations
+METRIC_PROCESS_UP = "cachescope_process_up"  # gauge: 1 = the process answered; 0, with the label `process`, = it did not

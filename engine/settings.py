@@ -48,6 +48,7 @@ class EngineSettings:
 class GatewaySettings:
     engine: EngineSettings
     bind: str = "127.0.0.1:8080"
+    processes: int = 1  # on that one address
     upstream_url: str = ""  # up to and including /v1, or without it: both are understood
     upstream_api_key: str = ""
     admin_token: str = ""

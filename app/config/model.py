@@ -56,6 +56,7 @@ class Config(ReceivingSettings, KeptSettings):
     )
 
     gateway_bind: str = Field(default="127.0.0.1:8080", description="host:port of the gateway.")
+    gateway_processes: int = Field(default=1, ge=1, le=64, description="Gateway processes on that address, each with its own memory tier.")
     otlp_grpc_bind: str = Field(default="127.0.0.1:4317", description="host:port of the collector's OTLP gRPC receiver.")
     otlp_http_bind: str = Field(default="127.0.0.1:4318", description="host:port of the collector's OTLP HTTP receiver.")
     console_bind: str = Field(default="127.0.0.1:8501", description="host:port of the console.")
@@ -131,7 +132,7 @@ class Config(ReceivingSettings, KeptSettings):
     ttl_jitter_ratio: float = Field(
         default=0.1, ge=0, lt=1, description="Spread of lifetimes, so that entries do not expire together; 0…1."
     )
-    memory_bytes: int = Field(default=256 * 1024 * 1024, ge=0, description="Most bytes the gateway's memory tier holds.")
+    memory_bytes: int = Field(default=256 * 1024 * 1024, ge=0, description="Most bytes the memory tier of a gateway process holds.")
     eviction: str = Field(default=DEFAULT, pattern=f"^({'|'.join(POLICIES)})$", description="Which entry leaves a full memory tier.")
     memory_ttl_s: float = Field(
         default=30.0,
@@ -331,6 +332,7 @@ class Config(ReceivingSettings, KeptSettings):
         return GatewaySettings(
             engine=self.engine_settings(),
             bind=self.gateway_bind,
+            processes=self.gateway_processes,
             upstream_url=reachable_url(self.stub_bind) if self.demo else self.upstream_url,
             upstream_api_key="demo" if self.demo else self.upstream_api_key.get_secret_value(),
             admin_token=self.control_token(),

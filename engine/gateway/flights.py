@@ -22,6 +22,7 @@ from engine.types import Outcome
 # A lookup takes milliseconds; one that began this long before the landing asks for itself.
 LANDED_S = 5.0
 MAX_LANDED = 256
+MAX_LANDED_BYTES = 16 * 1024 * 1024
 
 
 class Lead:
@@ -60,6 +61,7 @@ class Flights:
         self.waiting = 0  # followers that wait now, of all flights
         self._flights = flights
         self._landed: OrderedDict[str, tuple[float, Answer]] = OrderedDict()
+        self.landed_bytes = 0  # of the answers that are remembered
 
     def key_of(self, lookup: Lookup) -> str:
         """Return the key to share under, '' when this lookup's upstream call is its own.
@@ -124,7 +126,21 @@ class Flights:
         """Remember the answer for those who missed before it was stored. done: it is stored."""
         self._boundary.ended(key, done=done)
         now = time.perf_counter()
+        self._forget(key)
         self._landed[key] = (now, answer)
-        self._landed.move_to_end(key)
-        while len(self._landed) > MAX_LANDED or now - next(iter(self._landed.values()))[0] > LANDED_S:
-            self._landed.popitem(last=False)
+        self.landed_bytes += _size(answer)
+        while self._landed:
+            oldest, (at, _) = next(iter(self._landed.items()))
+            if len(self._landed) <= MAX_LANDED and self.landed_bytes <= MAX_LANDED_BYTES and now - at <= LANDED_S:
+                break
+            self._forget(oldest)
+
+    def _forget(self, key: str) -> None:
+        gone = self._landed.pop(key, None)
+        if gone is not None:
+            self.landed_bytes -= _size(gone[1])
+
+
+def _size(answer: Answer) -> int:
+    """Return about what an answer occupies: a parsed body is some five times its text."""
+    return len(answer.body) * (1 if answer.parsed is None else 6)

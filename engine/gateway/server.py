@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import signal
 import socket
 import sys
@@ -36,6 +37,9 @@ from engine.gateway.errors import GatewayError, error_body
 from engine.gateway.flights import Flights
 from engine.gateway.guard import Guard, host_of, is_loopback
 from engine.gateway.passthrough import Passthrough
+from engine.gateway.processes import Place
+from engine.gateway.processes import run as run_processes
+from engine.gateway.siblings import Siblings
 from engine.gateway.state import GatewayState, new_gateway_id
 from engine.gateway.throttle import Throttle
 from engine.gateway.upstream import Upstream
@@ -51,17 +55,20 @@ EXIT_CANNOT_START = 3
 GRACE_S = 5
 # For another gateway's upstream call, at most: where the upstream hangs, a request's own time-out is still to come.
 LEASE_WAIT_S = 30.0
+# What another gateway stored may go unseen by semantic lookups for so long: a miss more at most, and a question to the store less.
+VECTORS_FRESH_S = 0.02
 
 logger = logging.getLogger("cachescope.gateway")
 
 
-def create_app(settings: GatewaySettings) -> Starlette:
+def create_app(settings: GatewaySettings, place: Place | None = None) -> Starlette:
     """Return the gateway's application; its parts start and stop with its lifespan.
 
+    place: which of several processes this is, None = the only one.
     Raises InvalidSetting and StoreCorrupt. `app.state.gateway` is the GatewayState.
     """
     gateway_id = new_gateway_id()
-    state = _build(settings, gateway_id)
+    state = _build(settings, gateway_id, place)
     cache, telemetry, upstream = state.cache, state.telemetry, state.upstream
     auth = Auth(
         cache.view,
@@ -118,7 +125,7 @@ def create_app(settings: GatewaySettings) -> Starlette:
     return app
 
 
-def _build(settings: GatewaySettings, gateway_id: str) -> GatewayState:
+def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> GatewayState:
     engine = settings.engine
     embedder, reason = embedders.build(engine)
     telemetry = Telemetry(settings, instance_id=gateway_id)
@@ -135,7 +142,12 @@ def _build(settings: GatewaySettings, gateway_id: str) -> GatewayState:
     vector = None
     if embedder is not None:
         vector = PartitionedVectorTier(
-            store, embedder_id=embedder.id, dimension=embedder.dimension, clock=_now_ms, hnsw_above=engine.hnsw_above
+            store,
+            embedder_id=embedder.id,
+            dimension=embedder.dimension,
+            clock=_now_ms,
+            hnsw_above=engine.hnsw_above,
+            fresh_s=VECTORS_FRESH_S,
         )
     memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=_now_ms, eviction=engine.eviction)
     cache = Cache(
@@ -149,6 +161,11 @@ def _build(settings: GatewaySettings, gateway_id: str) -> GatewayState:
         clock=_now_ms,
     )
     telemetry.metrics.watch(entries=lambda: len(memory), size_bytes=lambda: memory.bytes, control_age_s=lambda: cache.view.age_s)
+    siblings = None
+    if place is not None:
+        siblings = Siblings(
+            telemetry.metrics, number=place.number, count=place.count, folder=place.folder, gateway_id=gateway_id, pid=os.getpid()
+        )
     return GatewayState(
         settings,
         gateway_id=gateway_id,
@@ -160,6 +177,7 @@ def _build(settings: GatewaySettings, gateway_id: str) -> GatewayState:
         leases=Leases(store, owner=gateway_id, faults=telemetry.fault),
         embedder=embedder,
         embedder_reason=reason,
+        siblings=siblings,
     )
 
 
@@ -186,7 +204,9 @@ class Pages:
                 self._auth.admin(request.headers.get("authorization", ""))
             except GatewayError as error:
                 return _json_error(error)
-        return Response(generate_latest(self._state.telemetry.registry), media_type=CONTENT_TYPE_LATEST)
+        siblings = self._state.siblings
+        page = generate_latest(self._state.telemetry.registry) if siblings is None else await siblings.exposition()
+        return Response(page, media_type=CONTENT_TYPE_LATEST)
 
 
 def _json_error(error: GatewayError) -> Response:
@@ -204,10 +224,18 @@ async def _broken(request: Request, error: Exception) -> Response:
 
 
 class _Server(uvicorn.Server):
-    """Leaves the signals to `run`: uvicorn would raise them again at its end, and the process would not exit with 0."""
+    def __init__(self, config: uvicorn.Config, place: Place | None) -> None:
+        super().__init__(config)
+        self._place = place
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        """Leave the signals to `_serve`: uvicorn would raise them again at its end, and the process would not exit with 0."""
         return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and self._place is not None:
+            self._place.tell_up()
 
 
 def run(settings: GatewaySettings) -> int:
@@ -218,9 +246,16 @@ def run(settings: GatewaySettings) -> int:
     except _Refusal as refusal:
         print(f"cachescope gateway: {refusal}", file=sys.stderr)  # noqa: T201 - the one line that a person reads
         return refusal.exit_code
-    with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with listener:
+        if settings.processes > 1:
+            return run_processes(settings.processes, listener, lambda place: _run_one(settings, host, listener, place))
+        return _run_one(settings, host, listener, None)
+
+
+def _run_one(settings: GatewaySettings, host: str, listener: socket.socket, place: Place | None) -> int:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            runner.run(_serve(settings, host, listener))
+            runner.run(_serve(settings, host, listener, place))
         except _Refusal as refusal:
             print(f"cachescope gateway: {refusal}", file=sys.stderr)  # noqa: T201
             return refusal.exit_code
@@ -233,9 +268,9 @@ class _Refusal(Exception):
         self.exit_code = exit_code
 
 
-async def _serve(settings: GatewaySettings, host: str, listener: socket.socket) -> None:
+async def _serve(settings: GatewaySettings, host: str, listener: socket.socket, place: Place | None) -> None:
     try:
-        app = create_app(settings)
+        app = create_app(settings, place)
     except EngineError as error:
         raise _Refusal(str(error)) from error
     state: GatewayState = app.state.gateway
@@ -256,12 +291,16 @@ async def _serve(settings: GatewaySettings, host: str, listener: socket.socket) 
         timeout_graceful_shutdown=GRACE_S,
         timeout_keep_alive=75,  # longer than a client keeps an idle connection: none is closed under a request
     )
-    server = _Server(config)
+    server = _Server(config, place)
+    loop = asyncio.get_running_loop()
 
     def stop() -> None:
         server.should_exit = True
+        if place is not None:
+            loop.remove_reader(place.lifeline)
 
-    loop = asyncio.get_running_loop()
+    if place is not None:
+        loop.add_reader(place.lifeline, stop)  # readable: the parent is gone
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     logger.info("listening on http://%s", settings.bind)

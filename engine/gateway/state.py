@@ -13,6 +13,7 @@ from engine.breaker import Breakers
 from engine.cache import Cache
 from engine.embedders.base import Embedder
 from engine.errors import EngineError
+from engine.gateway.siblings import Figures, Siblings, counters
 from engine.gateway.upstream import Upstream
 from engine.leases import Leases
 from engine.records import GatewayInfo
@@ -26,9 +27,9 @@ _WARM_TEXT = "warm"
 
 
 class GatewayState:
-    """The parts of one running gateway. embedder_reason: why there are no semantic lookups, '' = there are.
+    """The parts of one running gateway process. embedder_reason: why there are no semantic lookups, '' = there are.
 
-    store: past its breakers, for what operators ask.
+    store: past its breakers, for what operators ask. siblings: the processes on the same address, None = this is the only one.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class GatewayState:
         leases: Leases,
         embedder: Embedder | None,
         embedder_reason: str,
+        siblings: Siblings | None = None,
     ) -> None:
         self.settings = settings
         self.gateway_id = gateway_id
@@ -55,6 +57,7 @@ class GatewayState:
         self.leases = leases
         self.embedder = embedder
         self.embedder_reason = embedder_reason
+        self.siblings = siblings
         self.started_ms = time.time_ns() // 1_000_000
         self._warmed = embedder is None
         self._tasks: list[asyncio.Task[None]] = []
@@ -64,6 +67,8 @@ class GatewayState:
     async def start(self) -> None:
         """Start the cache's view and the background work; return at once, ready or not."""
         await self.cache.start()
+        if self.siblings is not None:
+            await self.siblings.start()
         self._tasks = [asyncio.create_task(self._warm()), asyncio.create_task(self._beat())]
 
     async def close(self) -> None:
@@ -79,6 +84,8 @@ class GatewayState:
             self.telemetry.fault("store", "heartbeat")
         await self.leases.close()
         await self.telemetry.close()
+        if self.siblings is not None:
+            await self.siblings.close()
         await self.cache.close()
         await self.upstream.close()
 
@@ -136,6 +143,8 @@ class GatewayState:
             ok, error = False, str(fault) or "no answer in time"
         embedder = self.embedder
         engine = self.settings.engine
+        own = Figures(0, self.gateway_id, os.getpid(), self.telemetry.metrics.families())
+        processes = [own] if self.siblings is None else await self.siblings.all()
         return {
             "gateway_id": self.gateway_id,
             "started_ms": self.started_ms,
@@ -156,7 +165,10 @@ class GatewayState:
                 for (dependency, operation), held in self.breakers.named().items()
             ],
             "keys": len(self.cache.view.keys),
-            "counters": self.telemetry.metrics.counters(),
+            "processes": [
+                {"process": one.process, "gateway_id": one.gateway_id, "pid": one.pid, "up": one.families is not None} for one in processes
+            ],
+            "counters": counters(processes),
             "prompts_recorded": engine.record_prompts,
             "demo": self.settings.demo,
         }

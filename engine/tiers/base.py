@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,8 +97,7 @@ class StoreTier(Tier, Protocol):
         """Return when the store answers; raise `TierUnavailable` when it does not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbour(NamedTuple):
     """A stored vector near the one asked for. similarity: cosine, -1..1."""
 
     key: ServingKey
@@ -108,10 +107,18 @@ class Neighbour:
 
 
 class VectorTier(Protocol):
-    """Nearest neighbours inside one partition; catches up with the store before each search, so that gateways converge."""
+    """Nearest neighbours inside one partition; follows the store, so that gateways converge."""
 
-    async def search(self, partition: str, vector: NDArray[np.float32], *, k: int, live: frozenset[str]) -> list[Neighbour]:
-        """Return up to k unexpired neighbours whose generation is in `live`, nearest first. Raises TierUnavailable."""
+    async def search(
+        self, partition: str, vector: NDArray[np.float32], *, k: int, live: frozenset[str], floor: float = -1.0
+    ) -> list[Neighbour]:
+        """Return up to k unexpired neighbours whose generation is in `live` and whose similarity is at least `floor`, nearest first.
+
+        Raises TierUnavailable.
+        """
+
+    def written(self, partition: str) -> None:
+        """Say that a vector of this partition was just stored from here: the next search finds it."""
 
     def forget(self, partition: str) -> None:
         """Drop what is held of a partition; the next search rebuilds it from the store."""

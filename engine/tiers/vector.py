@@ -1,4 +1,6 @@
-"""Nearest neighbours inside one partition, held in this process and caught up from the shared store before each search.
+"""Nearest neighbours inside one partition, held in this process and caught up from the shared store.
+
+The store is asked what is new before a search, unless it was asked less than `fresh_s` ago and nothing was stored from here since.
 
 A partition is a flat array, searched exactly. Above `hnsw_above` visible vectors it gets an HNSW index: an immutable snapshot
 built in a thread, beside it the rows stored since (flat) and the rows that died (masked). When one of the two has grown too large
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -43,6 +46,9 @@ class _Held:
     loading: bool = False  # a task reads on; searches see what is there
     building: bool = False
     retry_above: int = 0  # after a failed build: visible rows from which the next is tried
+    fresh_until_s: float = 0.0  # monotonic: till then the store is not asked again
+    written: int = 0  # vectors stored from here
+    tended: Visible | None = None  # what `_tend` last saw
 
 
 class PartitionedVectorTier:
@@ -50,6 +56,7 @@ class PartitionedVectorTier:
 
     hnsw_above: visible vectors of a partition above which it gets an index. max_bytes: bound of all partitions together; the
     least recently searched one is dropped, and a partition that alone is larger is held in part. clock: Unix milliseconds.
+    fresh_s: so long what another gateway stored may go unseen; 0 = the store is asked before each search.
     counts: ignored_embedder, ignored_dimension, ignored_value (vectors not taken), dropped, truncated, rebuilt (partitions),
     built, build_failed (indexes), flat_fallback (searches), load_failed (tasks).
     """
@@ -65,6 +72,7 @@ class PartitionedVectorTier:
         clock: Callable[[], int],
         hnsw_above: int = 20_000,
         max_bytes: int = 512 * 1024 * 1024,
+        fresh_s: float = 0.0,
     ) -> None:
         self.bytes = 0
         self.counts: Counter[str] = Counter()
@@ -74,6 +82,7 @@ class PartitionedVectorTier:
         self._clock = clock
         self._hnsw_above = hnsw_above
         self._max_bytes = max_bytes
+        self._fresh_s = fresh_s
         self._held: OrderedDict[str, _Held] = OrderedDict()
         self._sizes: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -90,21 +99,39 @@ class PartitionedVectorTier:
         """Whether an index is being built or a partition is being read in the background."""
         return bool(self._tasks)
 
-    async def search(self, partition: str, vector: FloatArray, *, k: int, live: frozenset[str]) -> list[Neighbour]:
-        """Return up to k unexpired neighbours whose generation is in `live`, nearest first.
+    async def search(self, partition: str, vector: FloatArray, *, k: int, live: frozenset[str], floor: float = -1.0) -> list[Neighbour]:
+        """Return up to k unexpired neighbours whose generation is in `live`, of at least `floor`, nearest first.
 
         vector: shape (dimension,), float32. Raises EmbedderMismatch, and TierUnavailable when the store does not answer.
         """
         query = self._query(vector)
         if not live or k < 1:
             return []
-        rows = await self._caught_up(partition, live)
-        if rows is None or not rows.n:
+        held = self._held.get(partition)
+        if held is None or held.fresh_until_s <= time.monotonic() or (held.rows.dropped and held.rows.dropped & live):
+            held = await self._caught_up(partition, live)
+        if held is None or not held.rows.n:
             return []
+        rows = held.rows
         visible = rows.visible(live, self._clock())
-        found = await self._nearest(rows, query, visible, min(k, visible.count)) if visible.count else []
-        self._tend(partition, rows, visible, live)
-        return [Neighbour(*rows.neighbour(row), similarity=max(-1.0, min(1.0, score))) for row, score in found]
+        found: list[tuple[int, float]] = []
+        if visible.count:
+            if rows.index is None and rows.n <= _FLAT_ON_LOOP:
+                scores = rows.scores(query)
+                found = nearest(scores if visible.at is None else scores[visible.at], visible.at, k, floor)
+            else:
+                found = await self._in_large(rows, query, visible, k, floor)
+        if visible is not held.tended:
+            held.tended = visible
+            self._tend(partition, rows, visible, live)
+        return [rows.neighbour(row, score) for row, score in found]
+
+    def written(self, partition: str) -> None:
+        """Say that a vector of this partition was just stored from here: the next search asks the store."""
+        held = self._held.get(partition)
+        if held is not None:
+            held.fresh_until_s = 0.0
+            held.written += 1
 
     def forget(self, partition: str) -> None:
         """Drop what is held of a partition; the next search rebuilds it from the store."""
@@ -125,30 +152,33 @@ class PartitionedVectorTier:
         query = np.ascontiguousarray(vector, dtype=np.float32)
         if query.shape != (self._dimension,):
             raise EmbedderMismatch(f"a vector of shape {query.shape} was searched for; expected ({self._dimension},)")
+        square = float(query.dot(query))
+        if abs(square - 1.0) <= _TOLERANCE:
+            return query
         length = float(np.linalg.norm(query))
         if not np.isfinite(length) or length == 0.0:
             raise EmbedderMismatch("a vector without a direction was searched for; expected finite numbers, not all 0")
-        return query if abs(length - 1.0) <= _TOLERANCE else query / np.float32(length)
+        return query / np.float32(length)
 
-    async def _nearest(self, rows: Rows, query: FloatArray, visible: Visible, k: int) -> list[tuple[int, float]]:
+    async def _in_large(self, rows: Rows, query: FloatArray, visible: Visible, k: int, floor: float) -> list[tuple[int, float]]:
         if rows.index is not None:
-            found = self._by_index(rows, rows.index, query, visible, k)
+            found = self._by_index(rows, query, visible, min(k, visible.count), floor)
             if found is not None:
                 return found
             self.counts["flat_fallback"] += 1
         chunks, n = rows.source()
-        if n > _FLAT_ON_LOOP:
-            scores = await asyncio.to_thread(similarities, chunks, query, 0, n)
-        else:
-            scores = similarities(chunks, query, 0, n)
+        scores = await asyncio.to_thread(similarities, chunks, query, 0, n)
         # Rows appended meanwhile are for the next search.
-        if visible.count == len(visible.mask):
-            return nearest(scores, None, k)
+        if visible.count == n:
+            return nearest(scores, None, k, floor)
         at = np.flatnonzero(visible.mask)
-        return nearest(scores[at], at, k)
+        return nearest(scores[at], at, k, floor)
 
-    def _by_index(self, rows: Rows, index: hnsw.Hnsw, query: FloatArray, visible: Visible, k: int) -> list[tuple[int, float]] | None:
+    def _by_index(self, rows: Rows, query: FloatArray, visible: Visible, k: int, floor: float) -> list[tuple[int, float]] | None:
         """Return the nearest by snapshot and delta, or None when the snapshot cannot give enough visible ones."""
+        index = rows.index
+        if index is None:
+            return None
         covered = len(index)
         share = visible.covered / covered
         if share < _LEAST_VISIBLE:
@@ -164,9 +194,9 @@ class PartitionedVectorTier:
             at = np.concatenate([at, recent + covered])
             chunks, n = rows.source()
             scores = np.concatenate([scores, similarities(chunks, query, covered, n)[recent]])
-        return nearest(scores, at, k)
+        return nearest(scores, at, k, floor)
 
-    async def _caught_up(self, partition: str, live: frozenset[str]) -> Rows | None:
+    async def _caught_up(self, partition: str, live: frozenset[str]) -> _Held | None:
         held = self._held.get(partition)
         if held is not None and held.rows.dropped & live:
             # An undo made a generation live again of which rows were let go.
@@ -176,6 +206,7 @@ class PartitionedVectorTier:
         if held is None:
             held = self._held[partition] = _Held(Rows(self._dimension))
         self._held.move_to_end(partition)
+        written, asked_s = held.written, time.monotonic()
         if not held.loading:
             async with held.lock:
                 for _ in range(_BATCHES_A_SEARCH):
@@ -188,7 +219,9 @@ class PartitionedVectorTier:
             self.forget(partition)  # nothing is stored here: remember nothing
             return None
         self._bound(partition, held)
-        return held.rows
+        if written == held.written:
+            held.fresh_until_s = asked_s + self._fresh_s
+        return held
 
     async def _load(self, partition: str, held: _Held) -> bool:
         """Read one batch; return whether there may be more."""

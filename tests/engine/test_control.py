@@ -80,19 +80,25 @@ async def test_a_purge_without_a_record_works_and_begins_a_generation(tmp_path: 
 async def test_records_of_purges_long_done_with_are_forgotten_and_nothing_comes_back(tmp_path: Path) -> None:
     async with rig(tmp_path, semantic=False) as it:
         control = it.cache.control
-        for text, namespace, operation in (("a", "faq", "reclaimed"), ("b", "docs", "undone"), ("c", "kept", "hidden")):
-            await it.teach(text, namespace=namespace)
+        for text, namespace, operation in (("a", "faq", "reclaimed"), ("b", "docs", "undone"), ("", "empty", "0"), ("c", "kept", "hidden")):
+            if text:
+                await it.teach(text, namespace=namespace)
             await control.purge(namespace, operation_id=operation)
         while (await control.reclaim("reclaimed"))[1]:
             pass
         await control.undo("undone")
+        await control.undo("0")
         it.clock.now_ms += PURGE_KEPT_MS - 1
         assert await control.forget() == 0
         it.clock.now_ms += 1
-        assert await control.forget() == 2
+        assert await control.forget() == 3
         assert [doc.key for doc in await it.store.control_all(PURGE)] == [f"{PURGE}hidden"]
         again = await control.purge("faq", operation_id="reclaimed")
         assert again.state == "reclaimed", "a late repetition of the act does nothing"
+        await it.teach("new", namespace="docs")
+        for namespace, operation in (("docs", "undone"), ("empty", "0")):
+            assert (await control.purge(namespace, operation_id=operation)).state == "undone"
+        assert await _visible(it, "new", namespace="docs") == [True]
         with pytest.raises(InvalidRequest):
             await control.undo("reclaimed")
         await control.purge("faq", operation_id="next")

@@ -11,6 +11,7 @@ from typing import Any
 import openai
 import pytest
 
+from engine.gateway.flights import MAX_LANDED_BYTES
 from tests.engine.gateway.conftest import Gateway, Start, ask, cache_status
 from tests.engine.gateway.test_chat import plain, streamed, text
 from tests.support.servers import wait_for
@@ -162,3 +163,14 @@ def test_without_an_upstream_followers_fail_at_once(start: Start) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(one, [gateway.openai() for _ in range(8)])) == [503] * 8
+
+
+def test_answers_that_just_landed_are_bounded_in_bytes(gateway: Gateway, upstream: StubUpstream) -> None:
+    client = gateway.openai()
+    upstream.behave(answer="x" * (MAX_LANDED_BYTES // 20))
+    for number in range(6):
+        plain(client, **ask(f"question {number}"))
+        assert 0 < gateway.flights.landed_bytes <= MAX_LANDED_BYTES
+    upstream.behave(answer="x" * (MAX_LANDED_BYTES // 4))
+    plain(client, **ask("too large to be remembered"))
+    assert gateway.flights.landed_bytes == 0

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ async def store(tmp_path: Path, clock: FakeClock) -> AsyncIterator[StoreTier]:
     await made.close()
 
 
-def tier_of(store: StoreTier, clock: FakeClock, **changes: int) -> PartitionedVectorTier:
+def tier_of(store: StoreTier, clock: FakeClock, **changes: Any) -> PartitionedVectorTier:
     settings = {"dimension": 3, "hnsw_above": 20_000} | changes
     return PartitionedVectorTier(store, embedder_id="test/3", clock=clock, **settings)
 
@@ -62,6 +63,33 @@ async def test_a_search_sees_what_was_just_stored_nearest_first(store: StoreTier
     assert found[1].similarity == pytest.approx(-1)
     await store.put(entry("nearest"))
     assert [near.key for near in await tier.search(P, q(1, 0, 0), k=1, live=LIVE)] == [key_of("nearest")]
+    await tier.close()
+
+
+async def test_while_it_is_fresh_a_partition_is_asked_for_again_only_after_a_write_from_here(store: StoreTier, clock: FakeClock) -> None:
+    tier = tier_of(store, clock, fresh_s=3600.0)
+    await store.put(entry("first"))
+    assert len(await tier.search(P, q(1, 0, 0), k=5, live=LIVE)) == 1
+    await store.put(entry("another gateway's"))
+    assert len(await tier.search(P, q(1, 0, 0), k=5, live=LIVE)) == 1
+    tier.written("q" * 32)
+    assert len(await tier.search(P, q(1, 0, 0), k=5, live=LIVE)) == 1
+    tier.written(P)
+    assert len(await tier.search(P, q(1, 0, 0), k=5, live=LIVE)) == 2
+    await tier.close()
+
+
+@pytest.mark.parametrize("count", [3, 40])
+async def test_no_neighbour_is_below_the_floor(store: StoreTier, clock: FakeClock, count: int) -> None:
+    tier = tier_of(store, clock)
+    angles = np.linspace(0, np.pi / 2, count)
+    for number, angle in enumerate(angles):
+        await store.put(entry(number, vector=unit(np.cos(angle), np.sin(angle), 0)))
+    found = await tier.search(P, q(1, 0, 0), k=100, live=LIVE, floor=0.9)
+    assert [near.similarity for near in found] == pytest.approx([np.cos(angle) for angle in angles if np.cos(angle) >= 0.9], abs=1e-6)
+    nearest = await tier.search(P, q(1, 0, 0), k=2, live=LIVE, floor=0.5)
+    assert [near.key for near in nearest] == [key_of(0), key_of(1)]
+    assert await tier.search(P, q(0, 0, 1), k=5, live=LIVE, floor=0.9) == []
     await tier.close()
 
 
