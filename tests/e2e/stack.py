@@ -75,7 +75,7 @@ def running_stub(*, speed: float = 20.0) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         server.should_exit = True
-        thread.join(timeout=10)
+        thread.join(timeout=60)
 
 
 @contextlib.contextmanager
@@ -148,4 +148,4 @@ def running_stack(folder: Path, *, demo: bool, **settings: str) -> Iterator[Stac
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         process.wait(timeout=90)
-        reader.join(timeout=5)
+        reader.join(timeout=60)

@@ -152,7 +152,7 @@ async def test_reclaim_spares_what_is_stored_anew_between_its_scan_and_its_delet
         await it.teach("asked again")
         await it.teach("not asked again")
         await it.cache.control.purge("faq", operation_id="p1")
-        store = Interleaved(tmp_path / "cache.db", timeout_s=2, clock=it.clock)
+        store = Interleaved(tmp_path / "cache.db", timeout_s=30, clock=it.clock)
         store.after_scan = lambda: it.teach("asked again")
         control = Control(store, clock=it.clock)
         deleted, remaining = await control.reclaim("p1")

@@ -74,7 +74,7 @@ async def test_reclaim_keeps_what_a_purge_hides_while_it_reads_the_purges(tmp_pa
         await it.teach("first")
         await it.cache.control.purge("faq", operation_id="p1")
         await it.teach("second")
-        store = Interleaved(tmp_path / "cache.db", timeout_s=2, clock=it.clock)
+        store = Interleaved(tmp_path / "cache.db", timeout_s=30, clock=it.clock)
         store.armed = True
         assert (await Control(store, clock=it.clock).reclaim("p1"))[0] == 1
         await store.close()
@@ -144,7 +144,7 @@ async def test_leases_are_renewed_whatever_a_renewal_ends_in(tmp_path: Path) -> 
             return await super().lease(key, owner, ttl_ms)
 
     async with rig(tmp_path, semantic=False) as it:
-        store = Failing(tmp_path / "cache.db", timeout_s=2, clock=it.clock)
+        store = Failing(tmp_path / "cache.db", timeout_s=30, clock=it.clock)
         leases = Leases(store, owner="gw-1", faults=lambda tier, operation: it.faults.update([(tier, operation)]), lease_ms=30)
 
         async def nothing() -> None: ...

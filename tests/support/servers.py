@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-# Below the ports that the kernel gives to outgoing connections: one of those could take ours before the server listens. Each
-# process starts elsewhere, so that suites side by side do not draw the same.
-_PORTS = itertools.cycle(range(10_000, 32_000))
-_first = itertools.islice(_PORTS, os.getpid() * 251 % 22_000, None)
+# Below the ports that the kernel gives to outgoing connections: one of those could take ours before the server listens. The
+# workers of one run have no port in common; suites side by side start elsewhere, so that they do not draw the same.
+_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+_PORTS = itertools.cycle(range(10_000 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), 32_000, _WORKERS))
+_first = itertools.islice(_PORTS, os.getpid() * 251 % 22_000 // _WORKERS, None)
 
 
 def free_port() -> int:

@@ -158,10 +158,10 @@ def test_a_message_repeated_beside_each_delta_is_not_doubled() -> None:
 def test_a_long_event_costs_its_length_and_not_its_square() -> None:
     parser, piece = EventParser(), b"x" * 16_384
     begun = time.process_time()
-    for _ in range(1_000):
+    for _ in range(2_000):
         assert list(parser.feed(piece)) == []
     assert len(list(parser.feed(b"\n\n"))) == 1
-    assert time.process_time() - begun < 2
+    assert time.process_time() - begun < 10  # a third of a second, and some 40 s for the square
 
 
 def test_an_end_cut_in_two_by_a_read_is_found() -> None:

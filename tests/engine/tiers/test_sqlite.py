@@ -15,7 +15,7 @@ from tests.conformance.samples import FakeClock, entry
 
 
 def opened(path: Path, clock: FakeClock | None = None) -> SqliteTier:
-    return SqliteTier(path, timeout_s=0.5, clock=clock or FakeClock())
+    return SqliteTier(path, timeout_s=30, clock=clock or FakeClock())
 
 
 async def test_the_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 async def store(tmp_path: Path, clock: FakeClock) -> AsyncIterator[StoreTier]:
-    made = open_store(f"sqlite:///{tmp_path}/cache.db", timeout_s=2, clock=clock)
+    made = open_store(f"sqlite:///{tmp_path}/cache.db", timeout_s=30, clock=clock)
     yield made
     await made.close()
 
