@@ -121,7 +121,7 @@ def test_every_namespace_shows_exact_and_semantic_hits(stack: Stack, keys: dict[
         assert counted["exact_hit"] > 0
         assert counted["semantic_hit"] > 0
         settled(tab, f"{stack.console}/?namespace={namespace}&range=24h")
-        expect(tab.get_by_text("Semantic hits", exact=True)).to_be_visible()
+        expect(tab.get_by_text("Semantic hits", exact=True).first).to_be_visible()
         eligible = sum(n for outcome, n in counted.items() if outcome not in {"bypass", "error"})
         assert number(dial(tab, "Exact hits")) == pytest.approx(100 * counted["exact_hit"] / eligible, abs=0.06)
         assert number(dial(tab, "Semantic hits")) == pytest.approx(100 * counted["semantic_hit"] / eligible, abs=0.06)
@@ -144,7 +144,7 @@ def test_a_purge_from_the_page_is_counted_confirmed_verified_recorded_and_done_o
 
     settled(tab, f"{stack.console}/purge?namespace=faq")
     tab.get_by_role("button", name="Preview a purge").click()
-    expect(tab.get_by_text(f"A purge of faq would hide {before['faq']:,} entries")).to_be_visible()
+    expect(tab.get_by_text(f"A purge of faq would hide {before['faq']:,} entries").first).to_be_visible()
     assert number(dial(tab, "Entries")) == before["faq"]
     assert number(dial(tab, "Hits a minute")) > 0
     tab.get_by_role("button", name="Purge this namespace").click()
@@ -152,12 +152,12 @@ def test_a_purge_from_the_page_is_counted_confirmed_verified_recorded_and_done_o
     act = dialog.get_by_role("button", name="Purge", exact=True)
     expect(act).to_be_disabled()
     dialog.get_by_role("textbox").fill("faqs")
-    expect(dialog.get_by_text("That is not the name.")).to_be_visible()
+    expect(dialog.get_by_text("That is not the name.").first).to_be_visible()
     dialog.get_by_role("textbox").fill("faq")
     expect(act).to_be_enabled()
     act.dblclick()
-    expect(tab.get_by_text(f"{before['faq']:,} entries hidden")).to_be_visible()
-    expect(tab.get_by_text("none from before is visible")).to_be_visible()
+    expect(tab.get_by_text(f"{before['faq']:,} entries hidden").first).to_be_visible()
+    expect(tab.get_by_text("none from before is visible").first).to_be_visible()
 
     answer = ask(stack, keys["acme"], "faq", body_of(prompt))
     assert "fwd=miss" in answer.headers["cache-status"]
@@ -167,7 +167,7 @@ def test_a_purge_from_the_page_is_counted_confirmed_verified_recorded_and_done_o
     events = stack.rows("ops.db", "SELECT event, namespace, origin, act_id FROM act_events WHERE kind = 'purge' ORDER BY seq")
     assert [row[:3] for row in events] == [("pending", "faq", "console"), ("done", "faq", "console")]
     tab.goto(f"{stack.console}/audit?act={events[0][3]}")
-    expect(tab.get_by_text("The record is whole")).to_be_visible()
+    expect(tab.get_by_text("The record is whole").first).to_be_visible()
     expect(tab.get_by_text(f"{before['faq']:,} entries hidden").first).to_be_visible()
 
 
@@ -223,7 +223,7 @@ def test_a_threshold_moved_on_the_page_is_in_force_at_the_gateway(stack: Stack, 
     apply.click()
     tab.get_by_role("dialog").get_by_role("textbox").fill("code")
     tab.get_by_role("dialog").get_by_role("button", name="Set the threshold").click()
-    expect(tab.get_by_text(re.compile("Policy of code: .*threshold"))).to_be_visible()
+    expect(tab.get_by_text(re.compile("Policy of code: .*threshold")).first).to_be_visible()
     policies = {row["name"]: row["policy"] for row in stack.control("/namespaces")["namespaces"]}
     assert policies["code"]["threshold"] == pytest.approx(wanted)
     ask(stack, keys["acme"], "code", body_of("How do I reverse a tuple in Python?", "demo-large"))
@@ -326,7 +326,7 @@ def test_the_demo_fills_the_console_and_stops_cleanly(tmp_path: Path, tab: Page)
                 timeout_s=180,
             )
         tab.goto(f"{demo.console}/?range=24h")
-        expect(tab.get_by_text("Demo data: generated traffic against a bundled stub model")).to_be_visible()
+        expect(tab.get_by_text("Demo data: generated traffic against a bundled stub model").first).to_be_visible()
         expect(tab.get_by_text("Hit rate", exact=True).last).to_be_visible()
         assert number(dial(tab, "Hit rate")) > 0
     assert demo.process.returncode == 0, "".join(demo.output)
