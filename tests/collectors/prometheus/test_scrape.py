@@ -230,7 +230,7 @@ async def test_a_write_of_the_scraper_ends_the_fault_that_no_sender_comes_to_end
     with target() as (handler, url):
         handler.status, handler.body = status, b"up 1\n"
         storage = replace(settings(tmp_path).storage, busy_timeout_s=0.05)
-        async with running(tmp_path, storage=storage, targets=(ScrapeTarget(url, interval_s=0.1),)) as it:
+        async with running(tmp_path, storage=storage, targets=(patient(url, interval_s=0.1),)) as it:
             await until(it, "SELECT count(*) FROM sources WHERE kind = 'scrape'", [(1,)])
             with contextlib.closing(sqlite3.connect(tmp_path / "telemetry.db", isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")

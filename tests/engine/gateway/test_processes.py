@@ -46,7 +46,7 @@ class Pair:
 
     def client(self, **options: Any) -> httpx.Client:
         client = httpx.Client(
-            base_url=f"http://127.0.0.1:{self.port}", timeout=30, headers={"Authorization": f"Bearer {ADMIN}"}, trust_env=False, **options
+            base_url=f"http://127.0.0.1:{self.port}", timeout=60, headers={"Authorization": f"Bearer {ADMIN}"}, trust_env=False, **options
         )
         self.clients.append(client)
         return client
@@ -105,9 +105,9 @@ def running(cache_url: str, upstream_url: str, folder: Path) -> Iterator[Pair]:
             client.close()
         parent.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            parent.communicate(timeout=30)
+            parent.communicate(timeout=90)
         parent.kill()
-        parent.wait(timeout=10)
+        parent.wait(timeout=60)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("redis", marks=pytest.mark.redis)])
@@ -152,8 +152,8 @@ def act_as_one(pair: Pair, upstream: StubUpstream) -> None:
         for _ in range(3):
             assert told(two, "a").get("hit")  # its process has looked at what came before
         hold.set()
-        assert first.result(timeout=30)["stored"]
-        assert second.result(timeout=30).get("collapsed") or second.result().get("hit")
+        assert first.result(timeout=90)["stored"]
+        assert second.result(timeout=90).get("collapsed") or second.result().get("hit")
     assert len(upstream.chats) == before + 1
     # A purge that one was asked for hides in both.
     assert one.post("/control/v1/purge", json={"namespace": "default", "operation_id": "op"}).status_code == 200
@@ -190,12 +190,12 @@ def lose_one(pair: Pair) -> None:
     finally:
         stop.set()
         for thread in threads:
-            thread.join(timeout=30)
+            thread.join(timeout=90)
     # One connection each, which broke once at most.
     assert len(failed) <= len(threads)
     assert pair.processes()[1] == processes[1]
     pair.parent.terminate()
-    said = pair.parent.communicate(timeout=30)[1]
+    said = pair.parent.communicate(timeout=90)[1]
     assert pair.parent.returncode == 0
     assert f"process 0 (pid {killed}) was ended by SIGKILL; it is started again" in said
     assert "Traceback" not in said
