@@ -80,12 +80,12 @@ def contains(outer: Description, inner: Description) -> bool:
 
 def key_of_answer(response_id: str) -> int:
     """Return the key of the spans that carry this answer's id."""
-    return _key("answer", response_id)
+    return hashed("answer", response_id)
 
 
 def key_of_failure(service: str, operation: str, model: str, start_ns: int) -> int:
     """Return the key of the failed calls of a minute that no answer's id tells apart."""
-    return _key("failed", service, family(operation), model, str(start_ns // FAILED_BUCKET_NS))
+    return hashed("failed", service, family(operation), model, str(start_ns // FAILED_BUCKET_NS))
 
 
 def key_of_span(trace_id: bytes, span_id: bytes) -> int:
@@ -93,7 +93,8 @@ def key_of_span(trace_id: bytes, span_id: bytes) -> int:
     return int.from_bytes(trace_id[8:], "little", signed=True) ^ int.from_bytes(span_id, "little", signed=True)
 
 
-def _key(*parts: str) -> int:
+def hashed(*parts: str) -> int:
+    """Return a 64-bit key of what is named."""
     return int.from_bytes(hashlib.blake2b("\0".join(parts).encode(errors="replace"), digest_size=8).digest(), "little", signed=True)
 
 

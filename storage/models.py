@@ -99,8 +99,8 @@ class Span(SQLModel, table=True):
     token_rule: str = ""  # inclusive | additive | '' : the rule applied to the raw counts
     cost_usd: float | None = None
     is_call: bool = False  # the span that stands for one logical model call (nested instrumentations count once)
-    call_role: str = ""  # call | cached | repeat (storage.rows), '' = says nothing of a call
-    call_key: int | None = Field(default=None, sa_column=_big())  # equal for spans in several traces that may describe one call
+    call_role: str = ""  # call | cached | repeat | retold (storage.rows), '' = says nothing of a call
+    call_key: int | None = Field(default=None, sa_column=_big())  # equal for spans that may describe one call, or one decision
     raw_input_tokens: int | None = None  # as the sender wrote it, before token_rule
     cache_write_tokens: int | None = None  # written to the provider's prompt cache, as sent
     # A description of a call whose ancestors are not all here: the key of the next of them.

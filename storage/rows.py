@@ -10,6 +10,7 @@ from typing import NamedTuple
 CALL = "call"  # it stands for one
 CACHED = "cached"  # what looks like one was answered from a cache
 REPEAT = "repeat"  # it describes a call that another span stands for
+RETOLD = "retold"  # a log record of a cache decision that the span it names tells of, and that one counts
 
 
 class SourceKey(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError, InterfaceError, ProgrammingError
 
-from storage import calls, retention, rollups, sources
+from storage import calls, decisions, retention, rollups, sources
 from storage.rows import REPEAT, LookupRow, SourceBatch, SpanRow, WriteResult
 from storage.store import Store
 
@@ -84,7 +84,7 @@ def _write(store: Store, batches: Sequence[SourceBatch], *, now_ms: int) -> list
             connection, [(one.source_id, batch.source.scope, batch.spans) for batch, one in zip(batches, landed, strict=True)]
         )
         _insert_spans(connection, batches, landed, settled)
-        _insert_lookups(connection, batches, landed)
+        _insert_lookups(connection, batches, landed, settled)
         for batch, new in zip(batches, landed, strict=True):
             totals.add(new.source_id, new.lookups)
             result = WriteResult(len(new.spans), len(batch.spans) - len(new.spans), len(new.lookups))
@@ -129,12 +129,25 @@ def _take_back(connection: Connection, settled: calls.Settled) -> None:
     totals.take_back(connection)
 
 
-def _insert_lookups(connection: Connection, batches: Sequence[SourceBatch], landed: Sequence[_Landed]) -> None:
+def _insert_lookups(connection: Connection, batches: Sequence[SourceBatch], landed: Sequence[_Landed], settled: calls.Settled) -> None:
     owners = []
+    told = []
     for batch, new in zip(batches, landed, strict=True):
         if batch.lookups:
-            fresh = {row[:2]: row.call_role for row in new.spans}
-            owners += [(new, row) for row in batch.lookups if _stands(row, fresh.get(row[:2]))]
+            fresh = {row[:2]: row for row in new.spans}
+            for row in batch.lookups:
+                span = fresh.get(row[:2])
+                if span is not None and _stands(row, span.call_role):
+                    owners.append((new, row))
+                    told.append(decisions.Told(new.source_id, row, span))
+    if not owners:
+        return
+    once = decisions.settle(connection, told)
+    if once.lost:
+        owners = [(new, row) for new, row in owners if row[:2] not in once.lost]
+    settled.taken_back += once.taken_back
+    for source_id, facts in once.twice.items():
+        sources.add_call_facts(connection, source_id, facts)
     if not owners:
         return
     # A lookup may outlive its span; a resend of that span is new, its lookup is not. So what landed is asked for here too.
@@ -145,9 +158,9 @@ def _insert_lookups(connection: Connection, batches: Sequence[SourceBatch], land
         new.lookups.append(row)
 
 
-def _stands(row: LookupRow, role: str | None) -> bool:
-    """role: of its span, None when the span is not new."""
-    return role is not None and (role != REPEAT or row.cache_kind not in calls.CALL_KINDS)
+def _stands(row: LookupRow, role: str) -> bool:
+    """Return whether a lookup counts beside its span's role."""
+    return role != REPEAT or row.cache_kind not in calls.CALL_KINDS
 
 
 def _next_id(connection: Connection, table: str) -> int:

@@ -20,7 +20,12 @@ from storage.store import Store
 TELEMETRY, GATEWAY = SOURCES = ("Telemetry database", "Gateway")
 _MOST_DECISIONS = 20
 _DEEPEST = 12  # indents of the table: beyond, the column says how deep
-CALL_ROLES = {"call": "a model call", "cached": "answered from a cache", "repeat": "tells of a call that another span stands for"}
+CALL_ROLES = {
+    "call": "a model call",
+    "cached": "answered from a cache",
+    "repeat": "tells of a call that another span stands for",
+    "retold": "tells of a decision that the span above it tells of, which counts",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ KINDS = {
     "provider_prompt": "provider's prompt cache",
     "kv_prefix": "KV or prefix cache",
 }
+# What counts instead of a lookup of this sender.
+TWICE = {"span": "by a span too, which counts", "log": "by a log record too, which counts"}
 # What a page cannot show, or shows wrongly, without the field.
 HIDES = {
     "namespace": "which cache it was: the lookups stand under (not recorded)",
@@ -58,10 +60,10 @@ _STATIC = {
 
 
 def understood_rows(sources: Sequence[SourceStatus]) -> list[dict[str, object]]:
-    """Return what the spans of each sender were understood as, since it was first seen."""
+    """Return what the spans and log records of each sender were understood as, since it was first seen."""
     rows: list[dict[str, object]] = []
     for source in sources:
-        if source.kind != "otlp_traces":
+        if source.kind != "otlp_traces" and not (source.kind == "otlp_logs" and source.dialect):
             continue
         rules = source.facts("rule")
         rows.append(
@@ -79,6 +81,7 @@ def understood_rows(sources: Sequence[SourceStatus]) -> list[dict[str, object]]:
                     f"{RULES.get(rule, words.one_line(rule))} ({words.count(n)})"
                     for rule, n in sorted(rules.items(), key=lambda item: -item[1])
                 ),
+                "decisions told twice": words.listed(f"{words.count(n)} {TWICE.get(by, by)}" for by, n in source.facts("twice").items()),
                 "scope": words.one_line(source.scope),
                 "instance": words.one_line(source.instance),
             }

@@ -1,11 +1,14 @@
-"""Which attributes hold what people wrote and models answered. Dropped before storage when prompts are not recorded."""
+"""What of attributes holds what people wrote and models answered, or may hold it: not stored when prompts are not recorded."""
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from typing import Any
 
 import orjson
 
+from collectors.dialects.known import NAMES, PREFIXES
 from engine import semconv
 
 _NAMES = frozenset(
@@ -85,40 +88,82 @@ _SUFFIXES = (
     ".body",
 )
 _EVENT_NAMES = frozenset({"content", "message", "body", "prompt", "completion", "arguments"})
-_KEPT = frozenset({"exception.message"})
+_KEPT = NAMES | {"exception.message"}  # such as llm.token_count.prompt
+
+
+# A value under a name that nobody knows is kept when it can be no prose: a name, a number, an id, a path, all in ASCII and without a space.
+_PLAIN = re.compile(r"[A-Za-z0-9_.:/@+-]{0,128}")
+_BYTES = "bytesValue"  # how bytes are written as JSON
+_MAX_NAME = 256
+_MAX_NUMBERS = 16  # longer lists may be a prompt's tokens, or its vector
+_NUMBERS = frozenset({int, float, bool})
+_DROPPED, _KNOWN, _UNKNOWN = range(3)
 
 
 def is_prompt(name: str) -> bool:
     """Return whether an attribute of this name holds a prompt, an answer, or a tool's arguments or result."""
-    if name in _KEPT:
-        return False
-    return name in _NAMES or name.startswith(_PREFIXES) or name.endswith(_SUFFIXES)
+    if name in _NAMES:
+        return True
+    return name not in _KEPT and (name.startswith(_PREFIXES) or name.endswith(_SUFFIXES))
 
 
 def without_prompts(attributes: dict[str, Any], *, event: bool = False) -> dict[str, Any]:
-    """Return the attributes less what holds prompts, at any depth; a verifier's verdicts stay, without the words compared."""
-    kept = {
-        name: _inside(value, name) if isinstance(value, dict | list) else value
-        for name, value in attributes.items()
-        if not is_prompt(name) and not (event and name in _EVENT_NAMES)
-    }
+    """Return the attributes less what holds prompts, or may hold one, at any depth.
+
+    What names a prompt is left out. Of an attribute whose meaning is known the value stays; of any other, text that may be prose is
+    replaced by a marker with its length. A verifier's verdicts stay, without the words compared.
+    """
+    kept = {}
+    for name, value in attributes.items():
+        what = _of_name(name) if len(name) <= _MAX_NAME else _DROPPED
+        if what == _DROPPED or (event and name in _EVENT_NAMES):
+            continue
+        plain = type(value) in _NUMBERS or (what == _KNOWN and type(value) is str)
+        kept[name] = value if plain else _inside(value, name, known=what == _KNOWN)
     verdicts = kept.get(semconv.CANDIDATE_VERDICTS)
     if verdicts is not None:
         kept[semconv.CANDIDATE_VERDICTS] = _without_details(verdicts)
     return kept
 
 
-def _inside(value: Any, path: str) -> Any:
-    """Return a map or list less what holds prompts. A name counts by itself, and with those around it."""
+def without_prose(name: str) -> str:
+    """Return the name of an event, or a marker for one that may be prose: some log their messages so."""
+    return name if _PLAIN.fullmatch(name) else _marker(len(name), "characters")
+
+
+@lru_cache(4096)
+def _of_name(name: str) -> int:
+    if is_prompt(name) or not _PLAIN.fullmatch(name):  # a text may stand in the place of a name, too
+        return _DROPPED
+    return _KNOWN if name in NAMES or name.startswith(PREFIXES) else _UNKNOWN
+
+
+def _inside(value: Any, path: str, *, known: bool) -> Any:
+    """Return a value less what holds prompts. A name in a map counts by itself, and with those around it."""
+    if isinstance(value, dict):
+        return {
+            name: _inside(held, f"{path}.{name}", known=known)
+            for name, held in value.items()
+            if not (is_prompt(name) or name in _EVENT_NAMES or is_prompt(f"{path}.{name}")) and (known or _PLAIN.fullmatch(name))
+        }
     if isinstance(value, list):
-        return [_inside(item, path) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: _inside(held, f"{path}.{name}")
-        for name, held in value.items()
-        if not (is_prompt(name) or name in _EVENT_NAMES or is_prompt(f"{path}.{name}"))
-    }
+        return [_inside(item, path, known=known) for item in value] if known else _list(value, path)
+    if isinstance(value, str) and not known:
+        return value if _PLAIN.fullmatch(value) and not path.endswith(_BYTES) else _marker(len(value), "characters")
+    return value
+
+
+def _list(value: list[Any], path: str) -> Any:
+    """Return a list under a name that nobody knows. Several texts are one, cut into words; many numbers are one, too."""
+    if sum(isinstance(item, str) for item in value) > 1:
+        return _marker(sum(len(item) for item in value if isinstance(item, str)), "characters")
+    if len(value) > _MAX_NUMBERS:
+        return _marker(len(value), "items")
+    return [_inside(item, path, known=False) for item in value]
+
+
+def _marker(length: int, of: str) -> str:
+    return f"…[not recorded: {length} {of}]"
 
 
 def _without_details(verdicts: Any) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from collectors import dialects
 from collectors.dialects.base import NOTHING, Dialect, Reading, Timing, error_served, text
-from collectors.dialects.prompts import without_prompts
+from collectors.dialects.prompts import without_prompts, without_prose
 from collectors.otlp.bounds import Bounds
 from collectors.otlp.calls import repeated
 from collectors.otlp.wire import INT64_MAX, Attributes, WireScope, WireSpan, from_json, from_protobuf
@@ -151,7 +151,7 @@ def _draft(
     attributes, events, links = span.attributes, span.events, span.links
     if not keep_prompts:
         attributes = without_prompts(attributes)
-        events = [event | {"attributes": without_prompts(event["attributes"], event=True)} for event in events]
+        events = [_told(event) for event in events]
         links = [link | {"attributes": without_prompts(link["attributes"])} for link in links]
     payload = {
         "attributes": attributes,
@@ -165,6 +165,11 @@ def _draft(
     reading = dialect.read(span.attributes, scope=scope.scope) if dialect else NOTHING
     key = _key(span, reading, source.service) if reading.role else None
     return _Draft(source, span, dialect, reading, attributes, orjson.dumps(payload, option=orjson.OPT_NON_STR_KEYS), key)
+
+
+def _told(event: dict[str, Any]) -> dict[str, Any]:
+    """Return an event without prompts."""
+    return event | {"name": without_prose(event["name"]), "attributes": without_prompts(event["attributes"], event=True)}
 
 
 def _key(span: WireSpan, reading: Reading, service: str) -> int | None:

@@ -21,6 +21,7 @@ from collectors.otlp.messages import LOGS, scopes
 from collectors.otlp.metrics import NOT_STORED
 from collectors.otlp.wire import INT64_MAX, Attributes, js_object, pb_attributes
 from collectors.settings import CollectorSettings
+from storage.decisions import key_of
 from storage.payloads import pack
 from storage.rows import LookupRow, SourceBatch, SourceKey, SpanRow
 
@@ -217,6 +218,8 @@ def _store(
             "",
             None,
             False,
+            # A decision that the span it names tells of too counts once, and this is how the two find each other.
+            call_key=None if parent is None else key_of(trace_id, parent),
             payload=pack(orjson.dumps(payload, option=orjson.OPT_NON_STR_KEYS)),
         )
     )

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from collectors.dialects.base import text
+from collectors.dialects.prompts import without_prompts
 from collectors.otlp import cache_metrics
 from collectors.otlp.bounds import Bounds
 from collectors.otlp.buckets import Unusable, exponential_bounds
@@ -172,12 +173,14 @@ class MetricsDecoder:
             return
         known = cache_metrics.of_name(name) or self._names.knows(name, _unit(metric))
         for given in data.data_points:
-            attributes = pb_attributes(given.attributes, bounds)
+            attributes = self._kept(pb_attributes(given.attributes, bounds))
             if not (known or cache_metrics.of_attributes(attributes)):
                 sender.dropped += 1
                 continue
             try:
                 rows = _rows(kind, metric, given, attributes, room=room, names=self._names)
+                if rows and not self._settings.record_prompts:
+                    rows = rows._replace(exemplars=tuple(map(_without_prompts, rows.exemplars)))
             except Refused as reason:
                 sender.rejects[str(reason)] += 1
                 continue
@@ -187,6 +190,9 @@ class MetricsDecoder:
                 sender.rejects["too_many_series"] += 1
             else:
                 sender.points.append(rows)
+
+    def _kept(self, attributes: Attributes) -> Attributes:
+        return attributes if self._settings.record_prompts else without_prompts(attributes)
 
     def _is_new_series_too_many(self, source: SourceKey, first: SampleRow) -> bool:
         series = hash((source, first.name, first.labels))
@@ -375,6 +381,10 @@ def _exemplars(point: _Point, name: str, given: Any) -> Iterator[ExemplarRow]:
             one.span_id if len(one.span_id) == 8 and any(one.span_id) else None,
             labels_text({text(key): _label(held) for key, held in left_out.items()}),
         )
+
+
+def _without_prompts(row: ExemplarRow) -> ExemplarRow:
+    return row._replace(attributes=labels_text(without_prompts(orjson.loads(row.attributes))))
 
 
 def _label(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
+from app.views.understood import understood_rows
 from collectors.dialects.native import OUTCOMES
 from collectors.otlp import logs
 from collectors.otlp.decode import PROTOBUF
 from collectors.otlp.logs import decode_logs
 from collectors.settings import CollectorSettings
 from storage.payloads import unpack
+from storage.reads.sources import sources
 from storage.rows import LookupRow
 from storage.settings import StorageSettings
+from storage.store import open_telemetry
 from tests.collectors.support import put, running
 from tests.collectors.support import request as spans_request
 from tests.collectors.wires import HTTP_JSON, WIRES, as_json, send
@@ -73,6 +77,26 @@ async def test_a_record_with_a_decision_is_a_lookup_and_others_are_counted(tmp_p
         assert await it.rows("SELECT count(*) FROM spans WHERE span_id = ?", b"\2" * 8) == [(0,)]
         by_kind = await it.rows("SELECT dialect, accepted, duplicates, lookups, dropped FROM sources ORDER BY dialect")
         assert by_kind == [("", 0, 0, 0, 4), ("log", 3, 3, 3, 0)]
+
+
+@pytest.mark.parametrize("first", ["traces", "logs"])
+async def test_a_decision_that_a_span_and_a_record_tell_of_counts_once_and_sources_say_which(tmp_path: Path, first: str) -> None:
+    span = spans_request(1, scope="higress", attributes={"cache_status": "hit", "model": "qwen"}, service="higress-gateway")
+    one = span.resource_spans[0].scope_spans[0].spans[0]
+    record = request({"cache_status": "hit", "consumer": "acme", "trace_id": one.trace_id, "span_id": one.span_id})
+    sent = {"traces": span, "logs": record}
+    async with running(tmp_path) as it:
+        for signal in sorted(sent, key=lambda signal: signal != first):
+            assert (await send(it, "grpc", sent[signal], signal=signal)).code == 0
+        assert await it.rows("SELECT dialect, span_id FROM lookups") == [("higress", one.span_id)]
+        assert await it.rows("SELECT sum(lookups) FROM rollups_1h") == [(1,)]
+        assert await it.rows("SELECT call_role FROM spans ORDER BY parent_id") == [("",), ("retold",)]
+        with contextlib.closing(open_telemetry(it.settings.storage, write=False)) as store, store.read() as connection:
+            rows = understood_rows(sources(connection))
+    assert {row["dialect"]: (row["lookups"], row["decisions told twice"]) for row in rows} == {
+        "higress": ("response cache 1", ""),
+        "log": ("", "1 by a span too, which counts"),
+    }
 
 
 @pytest.mark.parametrize(

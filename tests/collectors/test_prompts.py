@@ -1,0 +1,143 @@
+"""With prompts off nothing that a person wrote is kept, under whatever name a sender put it; what is known to be none is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from collectors import dialects
+from collectors.dialects.known import NAMES
+from collectors.dialects.prompts import is_prompt, without_prompts
+from collectors.otlp.decode import PROTOBUF, decode_traces
+from collectors.otlp.metrics import MetricsDecoder
+from collectors.prometheus.families import load
+from storage.payloads import unpack
+from storage.rows import MetricBatch, SourceBatch
+from tests.collectors.support import put, request
+from tests.collectors.test_decode import SETTINGS
+from tests.collectors.test_otlp_metrics import Request
+
+OFF = replace(SETTINGS, record_prompts=False)
+# Whole, in a script without spaces, as a document, as a URL's query, in bytes, cut into words, as tokens, in the place of a name.
+TEXT = "what is on my card 4929?"
+SECRETS: list[Any] = [
+    TEXT,
+    "什么是缓存命中率",
+    '{"q":"card"}',
+    "https://x/search?q=card",
+    b"card 4929",
+    ["what", "is", "on", "card"],
+    list(range(9_906, 9_940)),
+    {TEXT: 1},
+    {"deeper": {"still": TEXT}},
+    [{"a": TEXT}],
+    "x" * 129,
+]
+MARKER = "…[not recorded: "
+
+
+def kept(value: Any, name: str = "acme.note") -> Any:
+    return without_prompts({name: value}).get(name)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize(
+    "name", ["acme.note", "app", "langfuse.trace.metadata.x", "gen_ai.agent.description", "process.command_line", "http.url"]
+)
+def test_what_may_be_prose_under_a_name_that_nobody_knows_is_a_marker(secret: Any, name: str) -> None:
+    found = orjson.dumps(kept(secret, name) if not isinstance(secret, bytes) else kept({"bytesValue": "Y2FyZCA0OTI5"}, name)).decode()
+    assert not any(word in found for word in ("card", "what", "什么", "9907", "xxx", "Y2Fy"))
+    assert MARKER in found or found == "{}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "u-123",
+        "gpt-4o-2024-08-06",
+        "/v1/chat",
+        "a@b.example",
+        "0.9",
+        "5f3c" * 16,
+        7,
+        0.5,
+        True,
+        None,
+        ["only"],
+        [1, 2],
+        {"id": "x", "n": 3},
+    ],
+)
+def test_names_ids_numbers_and_paths_are_kept(value: Any) -> None:
+    assert kept(value) == value
+
+
+def test_a_marker_tells_the_length_alone() -> None:
+    assert kept(TEXT) == f"{MARKER}{len(TEXT)} characters]"
+    assert kept(["a b", "cd"]) == f"{MARKER}5 characters]"
+    assert kept([0.1] * 1_536) == f"{MARKER}1536 items]"
+    assert without_prompts({TEXT: 1, "n" * 257: 1}) == {}
+
+
+def test_what_is_known_is_kept_whatever_it_says() -> None:
+    known = {
+        "service.name": "Shop of Ann",
+        "os.description": "Linux 6.1 #1 SMP",
+        "metadata.user_api_key_team_alias": "Team Red",
+        "gen_ai.response.finish_reasons": ["stop", "length"],
+        "langfuse.observation.usage_details": '{"input": 5}',
+        "exception.message": "no such model",
+        "cachescope.steps": '[["embed", 1, 2]]',
+    }
+    assert without_prompts(known) == known
+    assert not [name for name in NAMES if " " in name]
+
+
+def test_no_name_of_a_dialect_s_table_is_lost_but_those_of_prompts() -> None:
+    fields = ("operation", "provider", "model", "input_tokens", "output_tokens", "cache_read", "cache_write", "cost_usd", "response_id")
+    read = {name for dialect in dialects.DIALECTS for field in fields for name in getattr(dialect, field)}
+    assert read <= NAMES
+    assert not [name for name in read if is_prompt(name)]
+
+
+_leaf = st.one_of(st.integers(0, 9), st.booleans(), st.floats(allow_nan=False), st.just("u-1"), st.just(TEXT))
+_value = st.recursive(
+    _leaf, lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.sampled_from("abc"), inner, max_size=3)), max_leaves=8
+)
+_name = st.sampled_from(["x", "acme.note", "gen_ai.agent.description", "db.statement", "user.comment", "langsmith.metadata.why", TEXT])
+
+
+@hypothesis_settings(deadline=None, max_examples=40)
+@given(st.dictionaries(_name, _value, max_size=4), st.sampled_from(["", "langsmith", "litellm", "higress", "cachescope.engine", "app"]))
+def test_no_text_reaches_a_row_from_span_event_link_or_resource(attributes: dict[str, Any], scope: str) -> None:
+    message = request(1, scope=scope, attributes=attributes)
+    span = message.resource_spans[0].scope_spans[0].spans[0]
+    event = span.events.add(name=TEXT)
+    link = span.links.add(trace_id=b"\1" * 16, span_id=b"\2" * 8)
+    for name, value in attributes.items():
+        for holder in (event, link, message.resource_spans[0].resource):
+            put(holder.attributes.add(key=name).value, value)
+    (batch,) = decode_traces(message.SerializeToString(), PROTOBUF, OFF).batches
+    assert isinstance(batch, SourceBatch)
+    for row in (*batch.spans, *batch.lookups):
+        assert TEXT not in repr(row)
+    assert TEXT.encode() not in unpack(batch.spans[0].payload)
+
+
+def test_labels_of_metrics_and_what_exemplars_leave_out_are_held_to_the_same_rule() -> None:
+    message = Request()
+    point = message.point("cache.hits", "sum", as_int=1, labels={"model": "m", "asked": TEXT})
+    put(point.exemplars.add(as_int=1, time_unix_nano=1).filtered_attributes.add(key="question.text").value, TEXT)
+    put(point.exemplars[0].filtered_attributes.add(key="user").value, "u1")
+    (batch,) = MetricsDecoder(OFF, load()).decode(message.message.SerializeToString(), PROTOBUF).batches
+    assert isinstance(batch, MetricBatch)
+    assert TEXT not in repr(batch)
+    assert '"model":"m"' in batch.points[0].samples[0].labels
+    assert batch.points[0].exemplars[0].attributes == '{"user":"u1"}'
