@@ -19,10 +19,11 @@ from engine.gateway.auth import Auth, Identity
 from engine.gateway.chat import Chat
 from engine.gateway.errors import GatewayError, from_engine
 from engine.gateway.inbound import Inbound, checked_name, json_object, read_body
+from engine.gateway.openapi import MAX_BATCH, PATHS, PREFIX, description
 from engine.gateway.state import GatewayState
 from engine.records import TenantKey
 
-PREFIX = "/control/v1"
+_ALL_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY")
 Handler = Callable[[Request], Awaitable[Any]]
 
 
@@ -49,6 +50,7 @@ class ControlApi:
     def routes(self) -> list[Route]:
         """Return the routes, each behind the admin token."""
         table: list[tuple[str, str, Handler]] = [
+            ("GET", "/openapi.json", self.openapi),
             ("GET", "/state", self.state),
             ("GET", "/namespaces", self.namespaces),
             ("GET", "/preview", self.preview),
@@ -64,16 +66,25 @@ class ControlApi:
             ("GET", "/gateways", self.gateways),
         ]
         routes = [Route(PREFIX + path, self._guarded(handler), methods=[method]) for method, path, handler in table]
-        return [*routes, Route(PREFIX + "/{rest:path}", self._guarded(self._unknown))]
+        # Any other method of a path that is here, then any other path.
+        others = [Route(PREFIX + path, self._guarded(self._not_allowed, path=path), methods=_ALL_METHODS) for path in PATHS]
+        return [*routes, *others, Route(PREFIX + "/{rest:path}", self._guarded(self._unknown), methods=_ALL_METHODS)]
 
-    def _guarded(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    def _guarded(self, handler: Handler, *, path: str = "") -> Callable[[Request], Awaitable[Response]]:
+        allowed = ", ".join(sorted(method.upper() for method in PATHS.get(path, {})))
+
         async def endpoint(request: Request) -> Response:
             try:
                 self._auth.admin(request.headers.get("authorization", ""))
                 return _json(await handler(request))
             except EngineError as error:
                 shown = from_engine(error)
-                return _json({"error": {"code": shown.code, "message": shown.message}}, status=shown.status)
+                answer = _json({"error": {"code": shown.code, "message": shown.message}}, status=shown.status)
+                if shown.status == 405:
+                    answer.headers["allow"] = allowed
+                if shown.status == 401:
+                    answer.headers["www-authenticate"] = "Bearer"
+                return answer
 
         return endpoint
 
@@ -84,6 +95,12 @@ class ControlApi:
 
     async def _unknown(self, request: Request) -> None:
         raise GatewayError(404, "not_found", f"no {request.method} here in the control API")
+
+    async def _not_allowed(self, request: Request) -> None:
+        raise GatewayError(405, "method_not_allowed", f"no {request.method} on this path of the control API")
+
+    async def openapi(self, request: Request) -> dict[str, Any]:
+        return description()
 
     async def state(self, request: Request) -> dict[str, Any]:
         return await self._state.describe()
@@ -115,21 +132,22 @@ class ControlApi:
         return await self._control.purge(_namespace(body.get("namespace")), operation_id=_text(body, "operation_id"))
 
     async def undo(self, request: Request) -> Any:
-        return await self._control.undo(_text(await self._body(request), "purge_id"))
+        body = await self._body(request)
+        _optional(body, "operation_id")
+        return await self._control.undo(_text(body, "purge_id"))
 
     async def reclaim(self, request: Request) -> dict[str, int]:
         body = await self._body(request)
-        batch = body.get("batch", 500)
-        if not isinstance(batch, int) or not 1 <= batch <= 10_000:
-            raise InvalidRequest("batch must be a number from 1 to 10000")
+        _optional(body, "operation_id")
+        batch = _whole({"batch": 500, **body}, "batch", least=1, most=MAX_BATCH)
         deleted, remaining = await self._control.reclaim(_text(body, "purge_id"), batch=batch)
         return {"deleted": deleted, "remaining": remaining}
 
     async def policy(self, request: Request) -> dict[str, Any]:
         body = await self._body(request)
-        changes, version = body.get("changes"), body.get("expected_version")
-        if not isinstance(changes, dict) or not isinstance(version, int):
-            raise InvalidRequest("changes must be an object and expected_version a number")
+        changes, version = body.get("changes"), _whole(body, "expected_version", least=0, most=2**53)
+        if not isinstance(changes, dict):
+            raise InvalidRequest("changes must be an object")
         policy = await self._control.set_policy(
             _namespace(body.get("namespace")), changes, expected_version=version, operation_id=_text(body, "operation_id")
         )
@@ -145,7 +163,7 @@ class ControlApi:
             raw=[(b"user-agent", b"cachescope-warmup")],
             authorization="",
             namespace=_namespace(body.get("namespace")),
-            model_version=_text(body, "model_version") if body.get("model_version") else "",
+            model_version=_optional(body, "model_version", least=0),
             no_store=False,
             refresh=False,
             traceparent=request.headers.get("traceparent", ""),
@@ -153,6 +171,7 @@ class ControlApi:
             query=b"",
             content_length=None,
         )
+        _optional(body, "operation_id")
         identity = Identity(_text(body, "tenant"), self._auth.upstream_authorization)
         return await self._chat.warm(inbound, identity, asked)
 
@@ -191,6 +210,19 @@ def _text(body: dict[str, Any], name: str) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidRequest(f"{name} must be a text")
     return checked_name(value, name)
+
+
+def _optional(body: dict[str, Any], name: str, *, least: int = 1) -> str:
+    """Return a text that may be absent; '' then. least: the characters that it has when it is there."""
+    return _text(body, name) if name in body and (least or body[name] != "") else ""
+
+
+def _whole(body: dict[str, Any], name: str, *, least: int, most: int) -> int:
+    """Return a whole number; 7.0 is one, as JSON has a single kind of number, and true is none."""
+    value = body.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1 or not least <= value <= most:
+        raise InvalidRequest(f"{name} must be a whole number from {least} to {most}")
+    return int(value)
 
 
 def _texts(body: dict[str, Any], name: str) -> tuple[str, ...]:

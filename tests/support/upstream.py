@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
+import struct
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -141,7 +143,10 @@ class StubUpstream:
         await self._keep(request)
         asked = self.calls[-1].json["input"]
         texts = asked if isinstance(asked, list) else [asked]
-        data = [{"object": "embedding", "index": number, "embedding": [0.1, 0.2]} for number in range(len(texts))]
+        vector: object = [0.25, 0.5]
+        if self.calls[-1].json.get("encoding_format") == "base64":
+            vector = base64.b64encode(struct.pack("<2f", 0.25, 0.5)).decode()
+        data = [{"object": "embedding", "index": number, "embedding": vector} for number in range(len(texts))]
         usage = {"prompt_tokens": 1, "total_tokens": 1}
         return JSONResponse({"object": "list", "data": data, "model": "embed-1", "usage": usage})
 
