@@ -7,7 +7,6 @@ not `"hi42"`.
 
 from __future__ import annotations
 
-import hmac
 import math
 import operator
 import re
@@ -16,6 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from engine.digests import hmac_sha256
 from engine.errors import InvalidRequest
 
 # In each hash: another form of the canonical request must never meet an old one's keys.
@@ -147,7 +147,7 @@ def canonicalise(body: object, *, namespace: str, tenant: str, model_version: st
     prompt = "\n".join(texts)
 
     tenant_secret = _tenant_secret(secret, tenant)
-    settings = encode(parameters)
+    settings = encode(parameters) if parameters else _NOTHING
     # A number in the place of the text: no message that was sent can have one there.
     blanked = messages if skip else [*messages[:-1], {**messages[-1], "content": len(texts)}]
     scope = (_text(namespace), _text(tenant), _text(model), _text(model_version), settings, encode(blanked))
@@ -287,6 +287,8 @@ def _same(value: object, default: object) -> bool:
 
 def _last_turn(messages: list[dict[str, object]]) -> tuple[list[str], str]:
     """Return the texts of the last user turn and why they cannot be compared, '' = they can."""
+    if messages[-1]["role"] == "user" and isinstance(text := messages[-1].get("content"), str):
+        return [text if text.isascii() else unicodedata.normalize("NFC", text)], "" if text.strip() else "no_user_turn"
     last = next((message for message in reversed(messages) if message["role"] == "user"), None)
     content = last.get("content") if last else None
     parts = content if isinstance(content, list) else [content]
@@ -351,6 +353,11 @@ def _encode(value: object, out: list[bytes], depth: int) -> None:
 
 
 def _encode_object(value: dict[object, object], out: list[bytes], depth: int) -> None:
+    if len(value) == 2 and type(role := value.get("role")) is str and type(content := value.get("content")) is str:
+        # Most messages: the same bytes in one piece.
+        said, text = _text(role), _text(content)
+        out.append(b"d2:s7:contents%d:%bs4:roles%d:%b" % (len(text), text, len(said), said))
+        return
     pairs: list[tuple[bytes, object]] = []
     for name, item in value.items():
         known = _NAMES.get(name)  # type: ignore[call-overload]
@@ -385,4 +392,7 @@ def _text(value: str) -> bytes:
 
 def _hmac(secret: bytes, purpose: bytes, *fields: bytes) -> bytes:
     framed = [b"%d:%b" % (len(field), field) for field in (FORM, purpose, *fields)]
-    return hmac.digest(secret, b"".join(framed), "sha256")
+    return hmac_sha256(secret, b"".join(framed))
+
+
+_NOTHING = encode({})

@@ -2,8 +2,8 @@
 
 Run it with `python -m tests.bench.gateway_load` (about 5 minutes); `--litellm FOLDER/bin/litellm` adds LiteLLM's proxy from a virtual
 environment of its own (`pip install 'litellm[proxy]' opentelemetry-sdk`). One load process asks each server in turn, at concurrency 1
-and 16, in short blocks: the figures are medians of the blocks. Everything shares the machine's cores, so with two of them the server, the load
-and the collector compete: the processor time of the server a request is the figure that does not depend on that.
+and 16, in short blocks: the figures are medians of the blocks. Everything shares the machine's cores, so with two of them the server,
+the load and the collector compete: the processor time of the server a request is the figure that does not depend on that.
 
 spans: a gateway that sends one span a request to a real collector over OTLP/HTTP. Afterwards each lookup counted is either stored there or
 counted as failed or dropped.
