@@ -58,6 +58,11 @@ def _encode(value: object, out: list[bytes], depth: int) -> None:
 
 
 def _encode_object(value: dict[object, object], out: list[bytes], depth: int) -> None:
+    if len(value) == 2 and type(role := value.get("role")) is str and type(content := value.get("content")) is str:
+        # Most messages: the same bytes in one piece.
+        said, text = text_bytes(role), text_bytes(content)
+        out.append(b"d2:s7:contents%d:%bs4:roles%d:%b" % (len(text), text, len(said), said))
+        return
     pairs: list[tuple[bytes, object]] = []
     for name, item in value.items():
         known = _NAMES.get(name)  # type: ignore[call-overload]

@@ -7,13 +7,13 @@ not `"hi42"`.
 
 from __future__ import annotations
 
-import hmac
 import re
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from engine.digests import hmac_sha256
 from engine.encoding import MAX_DEPTH, encode, text_bytes
 from engine.errors import InvalidRequest
 from engine.normalise import Rule, rule_of
@@ -156,7 +156,7 @@ def canonicalise(
     normal = rule.text(texts[0]) if rule and rule.text and not skip and _stands_alone(messages) else None
 
     tenant_secret = _tenant_secret(secret, tenant)
-    settings = encode(parameters)
+    settings = encode(parameters) if parameters else _NOTHING
     # A number in the place of the text: no message that was sent can have one there.
     blanked = messages if skip else [*messages[:-1], {**messages[-1], "content": len(texts)}]
     scope = [text_bytes(namespace), text_bytes(tenant), text_bytes(model), text_bytes(model_version), settings, encode(blanked)]
@@ -335,6 +335,8 @@ def _same(value: object, default: object) -> bool:
 
 def _last_turn(messages: list[dict[str, object]]) -> tuple[list[str], str]:
     """Return the texts of the last user turn and why they cannot be compared, '' = they can."""
+    if messages[-1]["role"] == "user" and isinstance(text := messages[-1].get("content"), str):
+        return [text if text.isascii() else unicodedata.normalize("NFC", text)], "" if text.strip() else "no_user_turn"
     last = next((message for message in reversed(messages) if message["role"] == "user"), None)
     content = last.get("content") if last else None
     parts = content if isinstance(content, list) else [content]
@@ -358,4 +360,7 @@ def _without_digits(content: object) -> object:
 
 def _hmac(secret: bytes, purpose: bytes, *fields: bytes) -> bytes:
     framed = [b"%d:%b" % (len(field), field) for field in (FORM, purpose, *fields)]
-    return hmac.digest(secret, b"".join(framed), "sha256")
+    return hmac_sha256(secret, b"".join(framed))
+
+
+_NOTHING = encode({})

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from engine.digests import hmac_sha256
 from engine.gateway.errors import GatewayError, RawHeaders
 from engine.records import TenantKey
 
@@ -92,7 +93,7 @@ class Auth:
         token = bearer_of(authorization)
         credentials = [(name, value) for name, value in headers if name in CREDENTIALS]
         own = token or credentials
-        tenant_key = any(value.startswith(KEY_PREFIX.encode()) for value in (token.encode(), *(value for _, value in credentials)))
+        tenant_key = token.startswith(KEY_PREFIX) or any(value.startswith(KEY_PREFIX.encode()) for _, value in credentials)
         if not self._view.loaded:
             # Whether keys were made is unknown: a client that pays with its own credentials may pass, nobody may spend ours.
             if own and not tenant_key and not self._keys_required:
@@ -119,7 +120,7 @@ class Auth:
             # Framed, with a NUL that no header holds: no set of headers spells another's, or a bearer alone.
             fields = (said, *(part for pair in sorted(credentials) for part in pair))
             said = b"\0" + b"".join(b"%d:%b" % (len(field), field) for field in fields)
-        digest = hmac.new(self._secret, said, hashlib.sha256).hexdigest()
+        digest = hmac_sha256(self._secret, said).hex()
         return Identity(tenant=f"anon-{digest[:16]}", authorization=authorization if token else "")
 
     def _tenant_key(self, token: str) -> Identity:

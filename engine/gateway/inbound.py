@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import orjson
 from starlette.types import Receive, Scope
@@ -24,8 +24,7 @@ _DRAIN_S = 5.0
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-@dataclass(frozen=True, slots=True)
-class Inbound:
+class Inbound(NamedTuple):
     """A request's head. raw: all headers, lower-case names. client: the first product token of its user agent."""
 
     raw: RawHeaders
@@ -44,10 +43,11 @@ def inbound_of(scope: Scope) -> Inbound:
     """Return what the head says. Raises InvalidRequest for a header that cannot be meant."""
     raw: RawHeaders = scope["headers"]
     headers = dict(raw)
-    # A list may come in several lines, which stand for one (RFC 9110 section 5.3).
-    control = b",".join(value for name, value in raw if name == b"cache-control").decode("latin-1").lower()
-    directives = {part.partition("=")[0].strip() for part in control.split(",")}
-    agent = headers.get(b"user-agent", b"").decode("latin-1").split(" ", 1)[0]
+    directives: set[str] = set()
+    if b"cache-control" in headers:
+        # A list may come in several lines, which stand for one (RFC 9110 section 5.3).
+        control = b",".join(value for name, value in raw if name == b"cache-control").decode("latin-1").lower()
+        directives = {part.partition("=")[0].strip() for part in control.split(",")}
     length = headers.get(b"content-length", b"")
     return Inbound(
         raw=raw,
@@ -57,15 +57,22 @@ def inbound_of(scope: Scope) -> Inbound:
         no_store="no-store" in directives,
         refresh="no-cache" in directives,
         traceparent=headers.get(b"traceparent", b"").decode("latin-1"),
-        client=agent.partition("/")[0][:80],
+        client=_client(headers.get(b"user-agent", b"")),
         query=scope.get("query_string", b""),
         content_length=int(length) if length.isdigit() else None,
     )
 
 
+@lru_cache(maxsize=256)
+def _client(agent: bytes) -> str:
+    return agent[:1_000].decode("latin-1").split(" ", 1)[0].partition("/")[0][:80]
+
+
 def _name(headers: dict[bytes, bytes], header: bytes) -> str:
+    if header not in headers:
+        return ""
     try:
-        value = headers.get(header, b"").decode("utf-8").strip()
+        value = headers[header].decode("utf-8").strip()
     except UnicodeDecodeError:
         raise InvalidRequest(f"the header {_title(header)} is not UTF-8", code="invalid_header") from None
     return checked_name(value, _title(header))
