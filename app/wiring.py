@@ -11,6 +11,7 @@ from app.adapters.store import SharedStore
 from app.admin.context import AdminContext
 from app.admin.roles import Actor
 from app.config import Config
+from engine.embedders.base import Embedder
 from engine.types import Policy
 from storage.store import Store, open_ops, open_telemetry
 
@@ -58,6 +59,12 @@ class Wiring:
                 self._open.callback(self._engine.close)
             return self._engine
 
+    def embedder(self) -> tuple[Embedder | None, str]:
+        """Return a new embedder, which the caller closes, or None and why there is none."""
+        from engine import embedders  # noqa: PLC0415 - its HTTP client is nothing that a page should wait for
+
+        return embedders.build(self.config.engine_settings())
+
     def admin(self, actor: Actor, origin: str) -> AdminContext:
         """Return the context in which this actor's acts are done. origin: console | cli | worker."""
         return AdminContext(
@@ -70,6 +77,7 @@ class Wiring:
             secret=self.config.installation_secret(),
             undo_window_s=self.config.undo_window_s,
             warmup_rate_per_s=self.config.warmup_rate_per_s,
+            embedder=self.embedder,
         )
 
     def close(self) -> None:

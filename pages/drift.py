@@ -4,7 +4,7 @@ import streamlit as st
 
 from app.charts import drift as charts
 from app.ui import chrome, handles, panels, states, tables
-from app.views import drift, drift_rows, words
+from app.views import drift, drift_ahead, drift_rows, words
 
 selection = chrome.open_page("Drift", compare=True)
 
@@ -12,11 +12,14 @@ selection = chrome.open_page("Drift", compare=True)
 def body() -> None:
     now = handles.now_ms()
     window = selection.window(now)
-    view = drift.load(
+    view = drift_ahead.load(
         handles.telemetry,
+        handles.ops,
         window=window,
         scope=selection.scope,
         window_name=selection.name,
+        horizon=selection.range,
+        now_ms=now,
         before=selection.before(window),
         before_name=selection.before_name,
     )
@@ -28,10 +31,9 @@ def body() -> None:
         states.empty("No prompts in this time", "Widen the time range above, or send traffic through the gateway:", "cachescope status")
         return
     chrome.dials(drift_rows.dials(view))
-    told = "clusters are of SimHashes" if view.clustered else "no SimHashes are recorded: exact prompts only"
     st.caption(
         f"Now: {words.span(view.now.window.start_ms, view.now.window.end_ms)} · "
-        f"before: {words.span(view.before.window.start_ms, view.before.window.end_ms)} · {told} · "
+        f"before: {words.span(view.before.window.start_ms, view.before.window.end_ms)} · {drift_rows.grouped_by(view)} · "
         "the same text of two tenants counts as two prompts"
     )
     if view.panels:
@@ -52,7 +54,7 @@ def body() -> None:
     for title, found in drift_rows.lists(view):
         st.markdown(f"**{title}**")
         tables.show(drift_rows.kind_rows(found), alt=title) if found else st.caption("None.")
-    st.caption(f"Read at {words.clock(now)} UTC · all times are UTC")
+    st.caption(f"{drift_rows.made(view, now)} · all times are UTC")
 
 
 chrome.live(body)

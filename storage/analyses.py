@@ -42,14 +42,30 @@ def put(store: Store, analysis: Analysis) -> None:
         connection.exec_driver_sql(upsert, (*head, *told))
 
 
+_COLUMNS = "kind, namespace, horizon, at_ms, start_ms, end_ms, lookups, parameters, result"
+
+
 def newest(connection: Connection, *, kind: str, horizon: str) -> list[Analysis]:
     """Return the newest analysis of each namespace, by name."""
-    query = """
-    SELECT kind, namespace, horizon, at_ms, start_ms, end_ms, lookups, parameters, result FROM analyses
-    WHERE kind = ? AND horizon = ? ORDER BY namespace
-    """
-    rows = connection.exec_driver_sql(query, (kind, horizon))
-    return [Analysis(**{**row._asdict(), **{name: json.loads(row._mapping[name]) for name in ("parameters", "result")}}) for row in rows]
+    query = f"SELECT {_COLUMNS} FROM analyses WHERE kind = ? AND horizon = ? ORDER BY namespace"  # noqa: S608 - names from above
+    return [_read(row) for row in connection.exec_driver_sql(query, (kind, horizon))]
+
+
+def one(connection: Connection, *, kind: str, namespace: str, horizon: str) -> Analysis | None:
+    """Return the newest analysis of one namespace; None when there is none."""
+    query = f"SELECT {_COLUMNS} FROM analyses WHERE kind = ? AND namespace = ? AND horizon = ?"  # noqa: S608 - names from above
+    row = connection.exec_driver_sql(query, (kind, namespace, horizon)).first()
+    return None if row is None else _read(row)
+
+
+def ages(connection: Connection, *, kind: str, horizon: str) -> dict[str, int]:
+    """Return when each namespace's newest analysis was computed, without reading it."""
+    query = "SELECT namespace, at_ms FROM analyses WHERE kind = ? AND horizon = ?"
+    return {row.namespace: int(row.at_ms) for row in connection.exec_driver_sql(query, (kind, horizon))}
+
+
+def _read(row: Any) -> Analysis:
+    return Analysis(**{**row._asdict(), **{name: json.loads(row._mapping[name]) for name in ("parameters", "result")}})
 
 
 def forget(store: Store, *, kind: str, before_ms: int) -> int:

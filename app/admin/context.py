@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from app.adapters.base import EngineAdapter
 from app.admin.roles import Actor
+from engine.embedders.base import Embedder
 from storage.store import Store
 
 
@@ -15,7 +16,8 @@ from storage.store import Store
 class AdminContext:
     """telemetry: how to open the telemetry store, which only planning a warm-up needs. clock: Unix milliseconds.
 
-    secret: signs preview tokens. pause: waits between two looks at what an act did.
+    secret: signs preview tokens. pause: waits between two looks at what an act did. embedder: makes the installation's embedder, for
+    analyses alone; None with the reason where there is none.
     """
 
     ops: Store
@@ -28,3 +30,4 @@ class AdminContext:
     undo_window_s: float = 600.0
     warmup_rate_per_s: float = 5.0
     pause: Callable[[float], None] = time.sleep
+    embedder: Callable[[], tuple[Embedder | None, str]] = lambda: (None, "none is configured here")

@@ -1,8 +1,8 @@
-"""Prompts that are much alike, by the SimHash of their vectors; and entries that serve too many of them, or too few."""
+"""Prompts that are much alike, by their vectors or the SimHash of these; and entries that serve too many of them, or too few."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Codes = NDArray[np.uint64]
 RADIUS = 7  # of 64 bits: an expected Hamming distance of 64 acos(s) / pi makes it a cosine of about 0.94
+LEAST_COSINE = 0.94
 _MOST_LEADERS = 500  # clusters that gather others; what is left over then stands alone
 COLLAPSE, SCATTER = 20, 20  # different prompts behind one entry, or in one cluster that makes an entry for nearly each
 
@@ -26,16 +27,30 @@ def clusters(codes: Codes, weights: Sequence[int], *, radius: int = RADIUS) -> N
     The most frequent one leads: all that are within `radius` of it and of no earlier leader are its cluster. Deterministic: equal
     weights go by the SimHash.
     """
-    found = np.full(len(codes), -1, dtype=np.int64)
     order = np.lexsort((codes, -np.asarray(weights, dtype=np.int64)))
+    return _led(order, lambda left, leader: np.bitwise_count(codes[left] ^ codes[leader]) <= radius)
+
+
+def of_vectors(vectors: NDArray[np.float32], weights: Sequence[int], *, least: float = LEAST_COSINE) -> NDArray[np.int64]:
+    """Return the cluster of each prompt by its vector, shape (u,): the place of its leader, as `clusters` does.
+
+    vectors: shape (u, d), L2-normalised. Near is a cosine of `least` or more. Equal weights go by their place.
+    """
+    order = np.argsort(-np.asarray(weights, dtype=np.int64), kind="stable")
+    return _led(order, lambda left, leader: vectors[left] @ vectors[leader] >= least)
+
+
+def _led(order: NDArray[np.int64], near: Callable[[NDArray[np.int64], np.int64], NDArray[np.bool_]]) -> NDArray[np.int64]:
+    found = np.full(len(order), -1, dtype=np.int64)
     left = order
     for _ in range(_MOST_LEADERS):
         if not len(left):
             break
         leader = left[0]
-        near = np.bitwise_count(codes[left] ^ codes[leader]) <= radius
-        found[left[near]] = leader
-        left = left[~near]
+        like = near(left, leader)
+        like[0] = True  # whatever rounding does to its likeness with itself
+        found[left[like]] = leader
+        left = left[~like]
     found[left] = left
     return found
 

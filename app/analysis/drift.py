@@ -106,10 +106,29 @@ def of_hashes(before: NDArray[np.uint64], now: NDArray[np.uint64], *, most: int 
     codes = np.concatenate([before[thinned(len(before), n)], now[thinned(len(now), n)]]).astype(np.uint64)
     distance = np.bitwise_count(codes[:, None] ^ codes[None, :]).astype(np.float64)
     apart = distance[np.triu_indices(len(codes), 1)]
-    kernel = np.exp(-distance / max(1.0, float(np.median(apart))))
+    return _mmd(np.exp(-distance / max(1.0, float(np.median(apart)))), n, seed)
+
+
+def of_vectors(before: NDArray[np.float32], now: NDArray[np.float32], *, most: int = 400, seed: int = 0) -> Change | None:
+    """Return the change of prompts as vectors: unbiased MMD^2, Gaussian kernel whose width is the median distance.
+
+    before, now: shape (n, d) and (m, d), L2-normalised, in the order of time; `most` of each, evenly spread. 0 = one distribution.
+    Source: Gretton et al., Journal of Machine Learning Research 13, 2012.
+    """
+    n = min(len(before), len(now), most)
+    if n < 2 * BLOCKS:
+        return None
+    vectors = np.concatenate([before[thinned(len(before), n)], now[thinned(len(now), n)]]).astype(np.float64)
+    squared = np.maximum(2 - 2 * vectors @ vectors.T, 0.0)
+    width = float(np.median(squared[np.triu_indices(len(vectors), 1)]))
+    return _mmd(np.exp(-squared / (2 * max(width, 1e-6))), n, seed)
+
+
+def _mmd(kernel: Floats, n: int, seed: int) -> Change:
+    """Return the unbiased MMD^2 of the first n from the last n rows of a kernel, shape (2 n, 2 n), and its chance."""
     np.fill_diagonal(kernel, 0.0)
-    member = np.zeros((len(codes), 2 * BLOCKS))
-    member[np.arange(len(codes)), np.concatenate([blocks(n), BLOCKS + blocks(n)])] = 1
+    member = np.zeros((2 * n, 2 * BLOCKS))
+    member[np.arange(2 * n), np.concatenate([blocks(n), BLOCKS + blocks(n)])] = 1
     sums, sizes = member.T @ kernel @ member, member.sum(axis=0)
 
     def mmd(mask: Floats) -> Floats:

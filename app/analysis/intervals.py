@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 _Z = {0.90: 1.6448536269514722, 0.95: 1.959963984540054, 0.99: 2.5758293035489004}
 
@@ -112,7 +113,7 @@ def clustered(part: ArrayLike, whole: ArrayLike, *, seed: int = 0) -> Ratio | No
         edges = np.linspace(0, size, _MOST_CLUSTERS + 1).astype(np.int64)[:-1]
         above, below = np.add.reduceat(above, edges), np.add.reduceat(below, edges)
     g = len(below)
-    drawn = np.random.default_rng(seed).multinomial(g, np.full(g, 1 / g), size=_DRAWS)
+    drawn = _drawn(g, seed)
     found, errors = _ratio_and_error(*(drawn @ column for column in (above, below, above**2, above * below, below**2)))
     _, error = _ratio_and_error(*(column.sum() for column in (above, below, above**2, above * below, below**2)))
     if error == 0:
@@ -122,6 +123,12 @@ def clustered(part: ArrayLike, whole: ArrayLike, *, seed: int = 0) -> Ratio | No
     binomial = ratio * (1 - ratio) / total
     design = float(error**2 / binomial) if binomial > 0 else None
     return Ratio(ratio, max(0.0, float(low)), min(1.0, float(high)), size, design)
+
+
+@lru_cache(maxsize=2)
+def _drawn(clusters: int, seed: int) -> NDArray[np.float64]:
+    """Return how often each cluster is drawn, shape (draws, clusters): a page asks for several shares of the same clusters."""
+    return np.random.default_rng(seed).multinomial(clusters, np.full(clusters, 1 / clusters), size=_DRAWS).astype(np.float64)
 
 
 def _ratio_and_error(above: Any, below: Any, above2: Any, product: Any, below2: Any) -> tuple[Any, Any]:

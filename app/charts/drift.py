@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from app.charts.theme import Chart
 from app.views import words
 from app.views.drift import Side
 
-_BINS, _RANKS = 30, 100
+_BINS = 30
 _HIGHEST_START = 0.98  # a window whose candidates are all equal texts still gets an axis
 _TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
@@ -45,14 +45,14 @@ def ranks(now: Side, before: Side) -> Chart:
     """Share of lookups by a prompt's rank, now and before, on logarithmic axes: steeper is more repeated."""
     made = theme.figure(height=240)
     for side, name, colour, dash in ((before, "before", theme.NEUTRAL, "dot"), (now, "now", theme.ACCENT, "solid")):
-        if not side.counts:
+        if not side.entropy:
             continue
-        shares = _shares(side.counts)
+        shares = _shares(side)
         made.add_scatter(
             x=list(range(1, len(shares) + 1)),
             y=shares,
             mode="lines+markers",
-            name=f"{name}, n = {sum(side.counts.values()):,}",
+            name=f"{name}, n = {side.entropy.n:,}",
             line={"color": colour, "dash": dash, "width": 2},
             marker={"size": 4},
             hovertemplate="%{y:.2f} %",
@@ -64,9 +64,9 @@ def ranks(now: Side, before: Side) -> Chart:
     return Chart(title, made, f"{title}: lines on logarithmic axes, steeper is more repeated")
 
 
-def _shares(counts: Mapping[str, int]) -> list[float]:
-    total = sum(counts.values()) or 1
-    return [n / total * 100 for n in sorted(counts.values(), reverse=True)[:_RANKS]]
+def _shares(side: Side) -> list[float]:
+    total = side.entropy.n if side.entropy else 1
+    return [n / total * 100 for n in side.largest]
 
 
 def _low(values: Sequence[float]) -> float:
@@ -74,7 +74,7 @@ def _low(values: Sequence[float]) -> float:
 
 
 def rank_rows(now: Side, before: Side) -> list[dict[str, object]]:
-    both = [_shares(side.counts) for side in (now, before)]
+    both = [_shares(side) for side in (now, before)]
     return [
         {
             "rank": i + 1,

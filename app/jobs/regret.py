@@ -12,9 +12,10 @@ from typing import Any, Final
 from app.admin.context import AdminContext
 from app.analysis import regret
 from app.errors import AppError
+from app.jobs import ahead
 from app.jobs.run import LEASE_MS, JobRun, JobStopped
 from engine.types import Policy
-from storage import analyses, jobs, labels, policies
+from storage import analyses, labels, policies
 from storage.errors import StoreMissing
 from storage.reads import regret as reads
 from storage.reads.regret import StreamRow
@@ -28,19 +29,11 @@ SLOW_EVERY_MS: Final = 3_600_000  # a week changes little in ten minutes
 MOST_NAMESPACES: Final = 50
 MOST_LOOKUPS: Final = 100_000  # above it a sample of the keys: some six seconds of one core
 KEEP_S: Final = LEASE_MS / 3000
-BUDGET_S: Final = 60.0  # namespaces beyond it come first the next time
-_KEEP_MS: Final = 7 * 86_400_000
 
 
 def schedule(ops: Store, *, now_ms: int) -> None:
-    """Queue an analysis every ten minutes, by whichever worker comes first; none while one is under way."""
-    with ops.read() as conn:
-        act_id = f"{KIND}-{now_ms // EVERY_MS}"
-        if jobs.under_way(conn, KIND) or jobs.of_act(conn, act_id) is not None:
-            return
-    jobs.enqueue(ops, kind=KIND, act_id=act_id, namespace="", parameters={}, now_ms=now_ms)
-    jobs.trim(ops, kind=KIND, before_ms=now_ms - 86_400_000)
-    analyses.forget(ops, kind=KIND, before_ms=now_ms - _KEEP_MS)
+    """Queue an analysis every ten minutes."""
+    ahead.schedule(ops, kind=KIND, every_ms=EVERY_MS, now_ms=now_ms, stored=(KIND,))
 
 
 def run(run: JobRun) -> Mapping[str, Any]:
@@ -55,7 +48,7 @@ def run(run: JobRun) -> Mapping[str, Any]:
     figures["total"] = len(waiting)
     began = time.monotonic()
     for number, (_, horizon, namespace, lookups) in enumerate(waiting):
-        if time.monotonic() - began > BUDGET_S:
+        if time.monotonic() - began > ahead.BUDGET_S:
             figures["put_off"] = len(waiting) - number
             break
         run.report(figures)
@@ -74,7 +67,7 @@ def _waiting(ctx: AdminContext, telemetry: Store, now: int) -> list[tuple[int, s
     found = []
     for horizon, length in HORIZONS_MS.items():
         with ctx.ops.read() as conn:
-            computed = {one.namespace: one.at_ms for one in analyses.newest(conn, kind=KIND, horizon=horizon)}
+            computed = analyses.ages(conn, kind=KIND, horizon=horizon)
         with telemetry.read() as conn:
             busiest = reads.busiest(conn, Window.of(now - length, now), limit=MOST_NAMESPACES)
         every = EVERY_MS // 2 if horizon == "24h" else SLOW_EVERY_MS

@@ -11,7 +11,7 @@ from typing import Any
 from app.admin.context import AdminContext
 from app.admin.purge import heal_reclaims
 from app.errors import AppError
-from app.jobs import reclaim, regret, warmup
+from app.jobs import drift, reclaim, regret, warmup
 from app.jobs.run import LEASE_MS, LONGEST_RETRY_MS, RETRY_MS, JobCancelled, JobRun, JobStopped
 from storage import actions, jobs
 from storage.errors import StorageError
@@ -25,7 +25,12 @@ HEAL_MS = 60_000
 AT_ONCE = 2  # a long warm-up does not keep a purge from being reclaimed; beside it an analysis does, for a minute at most
 SCHEDULE_MS = 30_000
 
-KINDS: Mapping[str, Callable[[JobRun], Mapping[str, Any]]] = {"reclaim": reclaim.run, "warmup": warmup.run, "regret": regret.run}
+KINDS: Mapping[str, Callable[[JobRun], Mapping[str, Any]]] = {
+    "reclaim": reclaim.run,
+    "warmup": warmup.run,
+    "regret": regret.run,
+    "drift": drift.run,
+}
 
 
 class Worker:
@@ -69,6 +74,7 @@ class Worker:
         if now - self._schedule_ms >= SCHEDULE_MS:
             self._schedule_ms = now
             regret.schedule(self._ctx.ops, now_ms=now)
+            drift.schedule(self._ctx.ops, now_ms=now)
         while len(self._running) < AT_ONCE:
             job = jobs.claim(self._ctx.ops, now_ms=now, lease_ms=LEASE_MS)
             if job is None:

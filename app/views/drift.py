@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sqlalchemy import Connection
 
 from app.analysis import adwin, drift
-from app.analysis.clusters import Finding, Served, clusters, findings, parse, top
+from app.analysis.clusters import Finding, Served, findings, parse, top
 from app.analysis.drift import Change
 from app.analysis.entropy import Entropy, entropy, rarefied
 from app.analysis.hit_rate import HITS
 from app.views import causes, why, words
+from app.views.likeness import NO_VECTORS, Embed, Vectors, grouping, thinned
 from app.views.parts import Failure, attempt
 from storage.reads import drift as reads
 from storage.reads import hit_rate
@@ -25,28 +26,28 @@ from storage.store import Store
 TELEMETRY = "Telemetry database"
 SOURCES = (TELEMETRY,)
 MOST = 25
+MOST_RANKS = 100
 FEW = 100  # lookups in a window below which its mix is not worth comparing
 FALSE_SHARE = 0.05  # of the panels that are called changed, at most so many wrongly
 _DAY_MS, _WEEK_MS = 86_400_000, 604_800_000
-_HASHED = 0.8  # share of lookups with a SimHash from which clusters stand for the mix
 # The least effect worth acting on, by panel, each in its own unit.
 LEAST = {"mix": 0.02, "vectors": 0.005, "entropy": 0.3, "similarity": 0.1, "length": 0.1, "hit_rate": causes.MIN_CHANGE}
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One window's mix, from every stride-th lookup. counts: by prompt. clusters: None where SimHashes are not recorded.
+    """One window's mix, from every stride-th lookup. largest: counts of its 100 most frequent prompts. clusters: None where none are.
 
     rarefied_bits, rarefied_cluster_bits: entropy at the n of the smaller window, so that the two may be compared.
     """
 
     window: Window
-    counts: Mapping[str, int]
+    largest: tuple[int, ...]
     entropy: Entropy | None
     clusters: Entropy | None
     rarefied_bits: float | None
     rarefied_cluster_bits: float | None
-    similarities: Sequence[float]
+    similarities: tuple[float, ...]
     stride: int = 1
 
 
@@ -105,7 +106,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """clustered: the mix is of clusters of like prompts, by SimHash; else of exact prompts."""
+    """clustered: the mix is of clusters of like prompts; else of exact prompts.
+
+    embedder: whose vectors a sample of the prompts was compared and grouped by; '' = SimHashes alone. computed_ms: when the worker did;
+    None = now.
+    """
 
     sentence: str
     bad: bool
@@ -120,6 +125,8 @@ class Drift:
     findings: tuple[Found, ...] = ()
     clustered: bool = False
     prompts_recorded: bool = True
+    embedder: str = ""
+    computed_ms: int | None = None
     failures: tuple[Failure, ...] = ()
 
 
@@ -131,13 +138,23 @@ def load(
     window_name: str,
     before: Window | None = None,
     before_name: str = "the period before",
+    embed: Embed | None = None,
 ) -> Drift:
-    """Compare the window with another one of its length; None = the one before it."""
+    """Compare the window with another one of its length; None = the one before it. embed: makes vectors of texts, off the page."""
     compared = before or window.previous
 
     def read() -> Drift:
+        vectors = NO_VECTORS
         with telemetry().read() as conn:
-            return _read(conn, window, compared, scope, window_name=window_name, before_name=before_name)
+            mine, earlier = (reads.mix(conn, one, scope) for one in (window, compared))
+            ids = [row.id for mix in (mine, earlier) for row in thinned(mix)]
+            texts = reads.texts(conn, ids) if embed and min(len(mine.rows), len(earlier.rows)) >= FEW else {}
+        if embed and texts:  # outside the snapshot: it may take seconds, and would keep the log from being folded in
+            vectors = embed(texts)
+        with telemetry().read() as conn:
+            return _read(
+                conn, window, compared, scope, mine=mine, earlier=earlier, vectors=vectors, window_name=window_name, before_name=before_name
+            )
 
     part = attempt(TELEMETRY, read, hides="the mix of prompts and its change")
     if part.value is not None:
@@ -146,9 +163,29 @@ def load(
     return Drift("No telemetry can be read: there is no mix to show", True, None, None, failures=failures)
 
 
-def _read(conn: Connection, window: Window, compared: Window, scope: Scope, *, window_name: str, before_name: str) -> Drift:
-    mine, earlier = (reads.mix(conn, one, scope) for one in (window, compared))
-    group, clustered = _grouping(mine, earlier)
+def named(view: Drift, *, window_name: str, before_name: str) -> Drift:
+    """Return the same comparison with its windows called by these names."""
+    if view.now is None or view.before is None:
+        return view
+    sentence, bad = _sentence(
+        view.now, view.before, view.panels, view.findings, window_name=window_name, before_name=before_name, season=view.season
+    )
+    return replace(view, sentence=sentence, bad=bad, before_name=before_name)
+
+
+def _read(
+    conn: Connection,
+    window: Window,
+    compared: Window,
+    scope: Scope,
+    *,
+    mine: Mix,
+    earlier: Mix,
+    vectors: Vectors,
+    window_name: str,
+    before_name: str,
+) -> Drift:
+    group, clustered = grouping(mine, earlier, vectors=vectors)
     equal = min(len(mine.rows), len(earlier.rows))
     now, before = (_side(one, found, group, equal) for one, found in ((window, mine), (compared, earlier)))
     panels: tuple[Panel, ...] = ()
@@ -156,7 +193,7 @@ def _read(conn: Connection, window: Window, compared: Window, scope: Scope, *, w
     if equal >= FEW:
         step = why.step_of(window)
         cut = why.cut_of(hit_rate.series(conn, window, scope, step_ms=step), window, step)
-        panels = _panels(mine, earlier, group, None if cut is None else abs(cut[1].now_ratio - cut[1].before_ratio))
+        panels = _panels(mine, earlier, group, vectors, None if cut is None else abs(cut[1].now_ratio - cut[1].before_ratio))
         if compared == window.previous and any(panel.certain and panel.large for panel in panels):
             panels, season = _seasonal(conn, window, scope, panels, mine=mine, group=group)
     fresh, gone = _kinds(mine, earlier, group), _kinds(earlier, mine, group)
@@ -182,6 +219,7 @@ def _read(conn: Connection, window: Window, compared: Window, scope: Scope, *, w
         findings=shown,
         clustered=clustered,
         prompts_recorded=not texts or any(sample.prompt is not None for sample in texts.values()),
+        embedder=vectors.embedder,
     )
 
 
@@ -195,23 +233,6 @@ def _texts(texts: Mapping[str, PromptSample], names: Sequence[str]) -> tuple[Pro
     return tuple(texts[name] for name in names if name in texts)
 
 
-def _grouping(*mixes: Mix) -> tuple[dict[str, str], bool]:
-    """Return prompt -> cluster over all windows at once, and whether SimHashes say so; else each prompt is its own."""
-    rows = [row for mix in mixes for row in mix.rows]
-    hashed = [row for row in rows if len(row.prompt_simhash) == 16]
-    own = {row.prompt_hash: row.prompt_hash for row in rows}
-    if not rows or len(hashed) < _HASHED * len(rows):
-        return own, False
-    weights = Counter(row.prompt_simhash for row in hashed)
-    names = sorted(weights)
-    try:
-        leaders = clusters(parse(names), [weights[name] for name in names])
-    except ValueError:
-        return own, False
-    of = {name: names[leader] for name, leader in zip(names, leaders, strict=True)}
-    return own | {row.prompt_hash: of[row.prompt_simhash] for row in hashed}, True
-
-
 def _side(window: Window, mix: Mix, group: Mapping[str, str], equal: int) -> Side:
     counts = Counter(row.prompt_hash for row in mix.rows)
     grouped = Counter(group[row.prompt_hash] for row in mix.rows)
@@ -219,17 +240,19 @@ def _side(window: Window, mix: Mix, group: Mapping[str, str], equal: int) -> Sid
     clustered = any(group[name] != name for name in counts)
     return Side(
         window,
-        counts,
+        tuple(sorted(one, reverse=True)[:MOST_RANKS]),
         entropy(one),
         entropy(many) if clustered else None,
         rarefied(one, equal) if equal else None,
         rarefied(many, equal) if equal and clustered else None,
-        [row.similarity for row in mix.rows if row.similarity is not None],
+        tuple(row.similarity for row in mix.rows if row.similarity is not None),
         mix.stride,
     )
 
 
-def _changes(mine: Mix, earlier: Mix, group: Mapping[str, str], keys: Sequence[str]) -> dict[str, Change | None]:
+def _changes(
+    mine: Mix, earlier: Mix, group: Mapping[str, str], keys: Sequence[str], vectors: Vectors = NO_VECTORS
+) -> dict[str, Change | None]:
     """Return the change of each panel asked for. `psi` is the mix's other measure."""
 
     def codes(name: Callable[[Asked], str]) -> tuple[drift.Ints, drift.Ints]:
@@ -251,14 +274,17 @@ def _changes(mine: Mix, earlier: Mix, group: Mapping[str, str], keys: Sequence[s
     def compared(sides: list[drift.Floats]) -> Change | None:
         return drift.of_numbers(sides[0], sides[1]) if min(map(len, sides)) >= FEW else None
 
-    def vectors() -> Change | None:
+    def as_vectors() -> Change | None:
+        told = [[vectors.of[row.prompt_hash] for row in thinned(mix) if row.prompt_hash in vectors.of] for mix in (earlier, mine)]
+        if min(map(len, told)) >= FEW:
+            return drift.of_vectors(np.stack(told[0]), np.stack(told[1]))
         sides = [parse([row.prompt_simhash for row in mix.rows if len(row.prompt_simhash) == 16]) for mix in (earlier, mine)]
         return drift.of_hashes(sides[0].astype(np.uint64), sides[1].astype(np.uint64)) if min(map(len, sides)) >= FEW else None
 
     asked: dict[str, Callable[[], Change | None]] = {
         "mix": lambda: kinds(drift.js_rows),
         "psi": lambda: kinds(drift.psi_rows),
-        "vectors": vectors,
+        "vectors": as_vectors,
         "entropy": prompts,
         "similarity": lambda: compared(numbers(lambda row: row.similarity)),
         "length": lambda: compared(numbers(lambda row: row.tokens)),
@@ -266,9 +292,9 @@ def _changes(mine: Mix, earlier: Mix, group: Mapping[str, str], keys: Sequence[s
     return {key: asked[key]() for key in keys}
 
 
-def _panels(mine: Mix, earlier: Mix, group: Mapping[str, str], cut: float | None) -> tuple[Panel, ...]:
+def _panels(mine: Mix, earlier: Mix, group: Mapping[str, str], vectors: Vectors, cut: float | None) -> tuple[Panel, ...]:
     keys = ("mix", "vectors", "entropy", "similarity", "length")
-    found = _changes(mine, earlier, group, [*keys, "psi"])
+    found = _changes(mine, earlier, group, [*keys, "psi"], vectors)
     n = min(len(mine.rows), len(earlier.rows))
     # Adaptive windowing gives no p-value: a cut is as unlikely as its delta says.
     rate = Change(cut or 0.0, 0.0, adwin.DELTA if cut is not None else 1.0, n, cut is not None)
@@ -287,7 +313,7 @@ def _seasonal(
     if min(len(other.rows), len(mine.rows)) < FEW:
         return tuple(panels), None
     # One grouping for all three windows: a cluster's name must mean the same in each.
-    joint, _ = _grouping(mine, other)
+    joint, _ = grouping(mine, other)
     keys = [panel.key for panel in panels if panel.certain and panel.large and panel.key != "hit_rate"]
     found = _changes(mine, other, {**group, **joint}, keys)
     return tuple(Panel(one.key, one.change, one.p_value, found.get(one.key), one.psi) for one in panels), season

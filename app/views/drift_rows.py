@@ -59,7 +59,22 @@ def dials(view: Drift) -> list[Dial]:
     return found
 
 
-_CLUSTERS = "Prompts whose 64-bit SimHashes differ in 7 bits at most are one cluster: a cosine of about 0.94."
+_CLUSTERS = "Prompts whose vectors have a cosine of 0.94 or more are one cluster, or whose 64-bit SimHashes differ in 7 bits at most."
+
+
+def grouped_by(view: Drift) -> str:
+    """Return what likeness of prompts is judged by."""
+    if view.embedder:
+        rest = ", the others' SimHashes" if view.clustered else ""
+        return f"likeness is by vectors of {words.one_line(view.embedder, 40)} of a sample of the prompts{rest}"
+    return "clusters are of SimHashes" if view.clustered else "no SimHashes are recorded: exact prompts only"
+
+
+def made(view: Drift, now_ms: int) -> str:
+    """Return how old the comparison is."""
+    if view.computed_ms is None:
+        return f"Read at {words.clock(now_ms)} UTC"
+    return f"Computed by the worker {words.age(now_ms - view.computed_ms)} ago, at {words.clock(view.computed_ms)} UTC"
 
 
 def _compared(view: Drift, judged: bool) -> list[Dial]:
@@ -108,11 +123,17 @@ def panel_rows(view: Drift) -> list[dict[str, object]]:
             "p, adjusted": None if panel.p_value is None or panel.key == "hit_rate" else round(panel.p_value, 4),
             "least worth acting on": _value(panel.key, LEAST[panel.key]),
             "n in each": panel.change.n if panel.change else None,
-            "measure": _MEASURES[panel.key][0] + _beside(panel.psi),
+            "measure": _measure(panel.key, view) + _beside(panel.psi),
             "same time before": _season(panel),
         }
         for panel in view.panels
     ]
+
+
+def _measure(key: str, view: Drift) -> str:
+    if key == "vectors" and view.embedder:
+        return f"MMD² of vectors of {words.one_line(view.embedder, 40)}, Gaussian kernel"
+    return _MEASURES[key][0]
 
 
 def _beside(psi: Change | None) -> str:

@@ -13,7 +13,7 @@ from app.views.parts import Failure, attempt
 from app.views.trace_tree import Bar
 from app.views.understood import KINDS
 from storage.reads import traces, window
-from storage.reads.traces import Found, Search, StoredSpan
+from storage.reads.traces import MOST_SEARCHED, Found, Search, StoredSpan
 from storage.reads.window import Extent, Scope, Window
 from storage.store import Store
 
@@ -30,12 +30,13 @@ CALL_ROLES = {
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The lookups that match. prompts: False when none of them has its prompt recorded."""
+    """The lookups that match. prompts: False when none of them has its prompt recorded. from_ms: since when was searched, None = all."""
 
     rows: tuple[Found, ...]
     more: bool
     extent: Extent
     failures: tuple[Failure, ...]
+    from_ms: int | None = None
 
     @property
     def prompts(self) -> bool:
@@ -56,18 +57,23 @@ def sentence(listing: Listing, window_name: str) -> str:
         return "No telemetry has been stored yet"
     if listing.failures:
         return "The telemetry database does not answer: no lookup can be shown"
+    part = (
+        ""
+        if listing.from_ms is None
+        else f"; searched: the newest {words.count(MOST_SEARCHED)}, since {words.instant(listing.from_ms)} UTC"
+    )
     if not listing.rows:
-        return f"No lookup in {window_name} matches"
+        return f"No lookup in {window_name} matches{part}"
     slowest = max(listing.rows, key=lambda row: row.duration_ms)
     counted = f"The newest {words.count(len(listing.rows))} lookups" if listing.more else words.many(len(listing.rows), "lookup", "lookups")
     outcome = words.OUTCOME_NAMES.get(slowest.outcome, words.one_line(slowest.outcome))
-    return f"{counted} in {window_name}; the slowest took {words.duration_ms(slowest.duration_ms)} ({outcome})"
+    return f"{counted} in {window_name}; the slowest took {words.duration_ms(slowest.duration_ms)} ({outcome}){part}"
 
 
 def _find(store: Store, shown: Window, scope: Scope, search: Search) -> Listing:
     with store.read() as conn:
         page = traces.find(conn, shown, scope, search)
-        return Listing(page.rows, page.more, window.extent(conn), ())
+        return Listing(page.rows, page.more, window.extent(conn), (), page.from_ms)
 
 
 def reasons(telemetry: Callable[[], Store], *, window: Window, scope: Scope) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from app.analysis import polarity
 from app.analysis.pricing import Rates, bill
 from app.views import words
-from storage.reads.calls import MOST_CALLS, Scores, Use
+from storage.reads.calls import MOST_CALLS, MOST_HITS, Scores, Use
 from storage.reads.sources import SourceStatus
 
 
@@ -197,6 +197,7 @@ def error_rows(told: Told, sources: Sequence[SourceStatus]) -> list[dict[str, ob
     return [
         {
             "service": words.name(by_id[source_id].service if source_id in by_id else "", 60),
+            "newest lookups searched": MOST_HITS,
             "errors served from the cache": certain,
             "hits on a key whose other answers were all errors": likely,
         }

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
-from storage.reads.window import Window
+from storage.reads.window import Scope, Window, newest_from
 
 MOST_CALLS = 100_000  # the newest of a window; a page's table needs no more, and reads them in about 0.2 s
 MOST_SCORES = 5_000
+MOST_HITS = 10_000  # the newest lookups of a window that are searched for answers that were errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,6 @@ GROUP BY hit.source_id
 
 
 def errors_served(conn: Connection, window: Window) -> Mapping[int, tuple[int, int]]:
-    """Return by source how many hits of the window served what was an error, and how many may have."""
-    bounds = {"start": window.start_ms, "end": window.end_ms}
+    """Return by source how many hits served what was an error, and how many may have, of the window's newest 10,000 lookups."""
+    bounds = {"start": newest_from(conn, window, Scope(purpose=None), MOST_HITS), "end": window.end_ms}
     return {row[0]: (row[1], row[2]) for row in conn.execute(_ERRORS_SERVED, bounds)}

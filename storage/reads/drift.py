@@ -63,3 +63,10 @@ def samples(conn: Connection, ids: Iterable[int]) -> dict[str, PromptSample]:
     columns = [lookups.c[name] for name in PromptSample.__dataclass_fields__]
     rows = conn.execute(select(*columns).where(lookups.c.id.in_(list(islice(ids, MAX_SAMPLES)))).order_by(lookups.c.at_ms, lookups.c.id))
     return {row.prompt_hash: PromptSample(*row) for row in rows}
+
+
+def texts(conn: Connection, ids: Iterable[int]) -> dict[str, str]:
+    """Return the recorded texts of these lookups by prompt; those without a text are left out."""
+    wanted = list(ids)
+    query = select(lookups.c.prompt_hash, lookups.c.prompt).where(lookups.c.id.in_(wanted), lookups.c.prompt.is_not(None))
+    return {row.prompt_hash: row.prompt for row in conn.execute(query)}

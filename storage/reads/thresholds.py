@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
@@ -11,8 +12,7 @@ from storage.reads.window import Scope, Window, lookups, rollups, within
 MAX_ROWS = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateRow:
+class CandidateRow(NamedTuple):
     """A lookup and its candidate. similarity, threshold: cosine, the threshold at that time. verdicts: JSON.
 
     passed: False when verification vetoed the candidate; True also where no verification is recorded. held_out: a hit that was
@@ -57,10 +57,10 @@ def _judged(window: Window, scope: Scope) -> ColumnElement[bool]:
 
 def candidates(conn: Connection, window: Window, scope: Scope, *, limit: int = MAX_ROWS) -> list[CandidateRow]:
     """Return the newest `limit` lookups with a candidate, newest first."""
-    columns = [lookups.c[name] for name in CandidateRow.__dataclass_fields__]
+    told = {"passed": func.coalesce(lookups.c.passed, True), "held_out": func.coalesce(lookups.c.held_out, False)}
+    columns = [told.get(name, lookups.c[name]) for name in CandidateRow._fields]
     query = select(*columns).where(_judged(window, scope)).order_by(lookups.c.at_ms.desc(), lookups.c.id.desc()).limit(limit)
-    rows = (row._asdict() for row in conn.execute(query))
-    return [CandidateRow(**{**row, "passed": row["passed"] is not False, "held_out": bool(row["held_out"])}) for row in rows]
+    return list(map(CandidateRow._make, conn.execute(query).all()))
 
 
 def by_namespace(conn: Connection, window: Window, scope: Scope) -> list[SimilarityCount]:

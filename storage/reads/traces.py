@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select
 
 from storage.models import telemetry_metadata
 from storage.payloads import unpack
-from storage.reads.window import Scope, Window, lookups, rollups, within
+from storage.reads.window import Scope, Window, lookups, newest_from, rollups, within
 
 spans: Table = telemetry_metadata.tables["spans"]
 payloads: Table = telemetry_metadata.tables["span_payloads"]
 sources: Table = telemetry_metadata.tables["sources"]
 
+MOST_SEARCHED = 20_000  # the newest lookups whose rows are read for a text or a duration
 MOST_SPANS = 20_000  # what a page lays out in about a second
 
 
@@ -56,21 +57,45 @@ _FOUND = tuple(field.name for field in fields(Found))
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """At most `limit` lookups, the newest first. more: there are others before the last one."""
+    """At most `limit` lookups, the newest first. more: there are others before the last one.
+
+    from_ms: what is older was not searched for the text or the duration; None = all of the window was.
+    """
 
     rows: tuple[Found, ...]
     more: bool
+    from_ms: int | None = None
 
 
 def find(conn: Connection, window: Window, scope: Scope, search: Search, *, limit: int = 200) -> Page:
     """Return the newest lookups that match. A whole trace id is found in any window."""
     whole = _hex(search.text)
-    condition = (
-        lookups.c.trace_id == whole if whole is not None and len(whole) == 16 and _traced(conn, whole) else _matching(window, scope, search)
-    )
+    if whole is not None and len(whole) == 16 and _traced(conn, whole):
+        condition, from_ms = lookups.c.trace_id == whole, None
+    else:
+        if not _any(conn, window, scope, search):
+            return Page((), more=False)
+        searched, from_ms = _searched(conn, window, scope, search)
+        condition = _matching(searched, scope, search)
     query = select(*(lookups.c[name] for name in _FOUND)).where(condition)
     rows = conn.execute(query.order_by(lookups.c.at_ms.desc(), lookups.c.id.desc()).limit(limit + 1)).all()
-    return Page(tuple(Found(*row) for row in rows[:limit]), len(rows) > limit)
+    more = len(rows) > limit
+    return Page(tuple(Found(*row) for row in rows[:limit]), more, None if more else from_ms)
+
+
+def _any(conn: Connection, window: Window, scope: Scope, search: Search) -> bool:
+    """Return whether any lookup has the outcome and reason searched for: the rollups know, without a look at a row."""
+    found = rollups(conn, window, scope, ("outcome", "reason"))
+    wanted = [found.c[name] == value for name, value in (("outcome", search.outcome), ("reason", search.reason)) if value]
+    return not wanted or conn.execute(select(found.c.outcome).where(*wanted).limit(1)).first() is not None
+
+
+def _searched(conn: Connection, window: Window, scope: Scope, search: Search) -> tuple[Window, int | None]:
+    """Return the part of the window that is searched, and its start where that is not the window's. A text is looked for row by row."""
+    if not search.text.strip() and search.min_ms <= 0:
+        return window, None
+    from_ms = newest_from(conn, window, scope, MOST_SEARCHED)
+    return (window, None) if from_ms <= window.start_ms else (replace(window, start_ms=from_ms), from_ms)
 
 
 def _traced(conn: Connection, trace_id: bytes) -> bool:

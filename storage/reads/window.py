@@ -309,6 +309,13 @@ def choices(conn: Connection, window: Window) -> Choices:
     return Choices(*(tuple(sorted(set(values))) for values in columns))
 
 
+def newest_from(conn: Connection, window: Window, scope: Scope, number: int) -> int:
+    """Return the time from which on the window holds its newest `number` lookups of the scope; its start where it has no more."""
+    query = select(lookups.c.at_ms).where(within(lookups, window, scope)).order_by(lookups.c.at_ms.desc()).limit(1).offset(number)
+    at_ms = conn.execute(query).scalar()
+    return window.start_ms if at_ms is None else int(at_ms)
+
+
 @dataclass(frozen=True, slots=True)
 class Extent:
     """The first and last lookup stored, of any purpose. None = there is none at all."""

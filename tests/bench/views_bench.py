@@ -92,13 +92,13 @@ def fill(store: Store, count: int, *, end_ms: int, hours: float) -> None:
     for made in lookups(count, end_ms=end_ms, hours=hours):
         pending.append(made)
         if len(pending) == 4_096:
-            _write(store, pending, end_ms)
+            write(store, pending, end_ms)
             pending = []
     if pending:
-        _write(store, pending, end_ms)
+        write(store, pending, end_ms)
 
 
-def _write(store: Store, made: list[tuple[SpanRow, LookupRow]], now_ms: int) -> None:
+def write(store: Store, made: list[tuple[SpanRow, LookupRow]], now_ms: int) -> None:
     spans.write(store, [SourceBatch(GATEWAY, [span for span, _ in made], [row for _, row in made])], now_ms=now_ms)
 
 

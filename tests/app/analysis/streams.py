@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 import numpy as np
 from hypothesis import strategies as st
@@ -65,3 +65,44 @@ def _newer(held: OrderedDict[int, list[int]], x: int) -> int | None:
     order = list(held)
     place = order.index(x) + 1
     return order[place] if place < len(order) else None
+
+
+Part = OrderedDict[int, None]  # oldest first
+
+
+def tinylfu(ids: list[int], capacity: int) -> int:
+    """Return W-TinyLFU's misses by the rules of its paper and of Caffeine's simulator, counted exactly; entries of one size."""
+    counts: Counter[int] = Counter()
+    window, probation, protected = Part(), Part(), Part()
+    main = capacity - max(1, capacity // 100)
+    seen = misses = 0
+    for x in ids:
+        counts[x] = min(15, counts[x] + 1)
+        seen += 1
+        if seen >= 10 * capacity:
+            seen //= 2
+            counts = Counter({key: n // 2 for key, n in counts.items() if n > 1})
+        if x in window:
+            window.move_to_end(x)
+        elif x in protected:
+            protected.move_to_end(x)
+        elif x in probation:
+            promote(x, probation, protected, main * 8 // 10)
+        else:
+            misses += 1
+            window[x] = None
+            if len(window) > capacity - main:
+                y, _ = window.popitem(last=False)
+                if len(probation) + len(protected) < main:
+                    probation[y] = None
+                elif probation and counts[y] > counts[next(iter(probation))]:
+                    probation.popitem(last=False)
+                    probation[y] = None
+    return misses
+
+
+def promote(x: int, probation: Part, protected: Part, most: int) -> None:
+    del probation[x]
+    protected[x] = None
+    while len(protected) > most:
+        probation[protected.popitem(last=False)[0]] = None

@@ -44,8 +44,8 @@ def test_synthetic_traces(tmp_path: Path) -> None:
 
 @pytest.mark.shared_data
 def test_mooncake_s_blocks(tmp_path: Path) -> None:
-    """W-TinyLFU is compared at the small size alone: libCacheSim's own bounds the probation part by itself, which at large sizes holds
-    almost all of this trace's keys."""
+    """W-TinyLFU is compared at the small size alone: while libCacheSim's fills, what nothing asked for twice goes to the protected part
+    (tests.bench.tinylfu_bench). By the paper's rules ours is exact: test_policies."""
     requests = stream([block for line in MOONCAKE.open(encoding="utf-8") for block in json.loads(line)["hash_ids"]][:BLOCKS])
     others = tuple(policy for policy in ALL if policy != "wtinylfu")
     for found in apart([(requests, 1_000, ALL), (requests, 10_000, others)], tmp_path):

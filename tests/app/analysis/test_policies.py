@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.analysis.optimum import belady, unlimited
 from app.analysis.policies import NO_LIMIT, POLICIES, Policy, Stream, replay, stream
-from tests.app.analysis.streams import TEXTBOOK, plain, small, zipf
+from tests.app.analysis.streams import TEXTBOOK, plain, small, tinylfu, zipf
 
 TTLS = st.sampled_from([NO_LIMIT, 0, 3, 20])
 
@@ -47,6 +47,12 @@ def test_no_policy_beats_min(requests: Stream, capacity: int) -> None:
 )
 def test_known_miss_ratios_on_zipf(policy: Policy, ratio: float) -> None:
     assert 1 - replay(policy, zipf(20_000, 300_000), 1_000).mean() == pytest.approx(ratio, abs=0.01)
+
+
+@pytest.mark.parametrize("capacity", [50, 400])
+def test_tinylfu_equals_a_plain_one_by_the_rules_of_its_paper(capacity: int) -> None:
+    requests = zipf(2_000, 20_000)
+    assert requests.n - int(replay("wtinylfu", requests, capacity).sum()) == tinylfu(requests.ids.tolist(), capacity)
 
 
 def test_gdsf_keeps_what_is_dear_for_its_size() -> None:

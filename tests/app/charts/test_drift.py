@@ -5,9 +5,9 @@ from app.charts import drift
 from app.views.drift import Side
 from storage.reads.window import Window
 
-NOW = Side(Window(600_000, 1_200_000), {"a": 3, "b": 1}, entropy([3, 1]), None, 0.8, None, [0.9, 1.0000001])
-BEFORE = Side(Window(0, 600_000), {"a": 1}, entropy([1]), None, 0.0, None, [0.8])
-NOTHING = Side(Window(0, 600_000), {}, None, None, None, None, [])
+NOW = Side(Window(600_000, 1_200_000), (3, 1), entropy([3, 1]), None, 0.8, None, (0.9, 1.0000001))
+BEFORE = Side(Window(0, 600_000), (1,), entropy([1]), None, 0.0, None, (0.8,))
+NOTHING = Side(Window(0, 600_000), (), None, None, None, None, ())
 
 
 def test_ranks_are_shares_of_each_window_by_rank() -> None:

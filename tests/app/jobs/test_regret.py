@@ -14,7 +14,7 @@ import pytest
 
 from app.admin.actions import AdminContext
 from app.analysis import regret as findings
-from app.jobs import regret
+from app.jobs import ahead, regret
 from app.jobs.run import JobRun
 from app.wiring import Wiring
 from storage import analyses, jobs, labels, policies
@@ -32,6 +32,11 @@ ROW = StreamRow(1_000, "aa", "g1", "exact_hit", False, "e1", 900, 2.0, 1.0, None
 def wired(tmp_path: Path) -> Iterator[Wiring]:
     with contextlib.closing(support.wiring(tmp_path)) as wiring:
         yield wiring
+
+
+@pytest.fixture(autouse=True)
+def _no_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "BUDGET_S", 3_600.0)  # however slow the machine
 
 
 def context(wired: Wiring) -> AdminContext:
