@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import unicodedata
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.digests import hmac_sha256
 from engine.encoding import MAX_DEPTH, encode
 from engine.errors import InvalidRequest
 from engine.keys import Canonical, canonicalise
@@ -353,3 +355,8 @@ _plain = st.recursive(
 def test_the_canonical_bytes_tell_any_two_values_apart(left: Any, right: Any) -> None:
     same = json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
     assert (encode(left) == encode(right)) == same
+
+
+@given(st.binary(max_size=200), st.binary(max_size=300))
+def test_the_hmac_is_the_standard_librarys(key: bytes, message: bytes) -> None:
+    assert hmac_sha256(key, message) == hmac.digest(key, message, "sha256")
