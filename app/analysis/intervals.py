@@ -51,11 +51,24 @@ def wilson(k: int, n: int, *, confidence: float = 0.95) -> Share | None:
         raise ValueError(f"{k} of {n} is no share: expected 0 <= k <= n")
     if n == 0:
         return None
-    z = _Z[confidence]
-    p, z2 = k / n, z * z
+    return Share(k, n, *_limits(k / n, n, _Z[confidence]))
+
+
+def _limits(p: float, n: float, z: float) -> tuple[float, float]:
+    z2 = z * z
     centre = (p + z2 / (2 * n)) / (1 + z2 / n)
     half = z / (1 + z2 / n) * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
-    return Share(k, n, 0.0 if k == 0 else max(0.0, centre - half), 1.0 if k == n else min(1.0, centre + half))
+    return 0.0 if p == 0 else max(0.0, centre - half), 1.0 if p == 1 else min(1.0, centre + half)
+
+
+def widened(share: Share | None, design: float | None) -> Share | None:
+    """Return the share with the interval of n / design observations: so many independent ones are worth as much as n that come in clusters.
+
+    design: variance over that of independent ones (Kish 1965); None or below 1 = as it is.
+    """
+    if share is None or design is None or design <= 1:
+        return share
+    return Share(share.k, share.n, *_limits(share.ratio, share.n / design, _Z[0.95]))
 
 
 def difference(now: Share | None, before: Share | None) -> Difference | None:

@@ -289,6 +289,8 @@ def upgrade() -> None:
             sa.Column("tokens", sa.BigInteger(), nullable=False),
             sa.Column("saved_nusd", sa.BigInteger(), nullable=False),
             sa.Column("spent_nusd", sa.BigInteger(), nullable=False),
+            sa.Column("hits_priced", sa.BigInteger(), nullable=False),
+            sa.Column("misses_priced", sa.BigInteger(), nullable=False),
             sa.PrimaryKeyConstraint("at_ms", "cache_kind", "purpose", "namespace", "tenant", "model"),
             sqlite_with_rowid=False,
         )
