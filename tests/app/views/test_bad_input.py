@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.views import drift, drift_rows, hit_rate, overview, overview_rows, why, why_rows, worth
+from app.views import definitions, drift, drift_rows, hit_rate, overview, overview_rows, why, why_rows, worth
 from storage.reads import hit_rate as reads
 from storage.reads.window import Scope, Window
 from storage.store import Store, open_ops
@@ -34,8 +34,14 @@ def texts(stores: tuple[Store, Store], window: Window = HOUR) -> list[str]:
     answer = why.load(store, ops, window=window, before=window.previous, before_name="the period before", scope=Scope())
     assert front.traffic is not None
     assert rate.loaded is not None
-    dials = [*overview_rows.rate_dials(front.traffic), *overview_rows.other_dials(front.traffic), *hit_rate.coverage_dials(rate.loaded)]
-    dials += [*worth.dials(rate.loaded.worth), *drift_rows.dials(moved)]
+    dials = [
+        overview_rows.rate_dial(front.traffic),
+        *overview_rows.share_dials(front.traffic),
+        *overview_rows.other_dials(front.traffic),
+        *hit_rate.coverage_dials(rate.loaded),
+    ]
+    dials += [*worth.dials(rate.loaded.worth), *drift_rows.dials(moved), *drift_rows.front(moved, NOW)]
+    assert not [dial.label for dial in dials if not definitions.dial(dial.label)]
     tables = [hit_rate.segment_rows(rate.loaded), hit_rate.bucket_rows(rate.loaded), hit_rate.funnel_rows(rate.loaded)]
     tables += [
         hit_rate.reason_rows(rate.loaded),
