@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,7 +16,7 @@ _Z = {0.90: 1.6448536269514722, 0.95: 1.959963984540054, 0.99: 2.575829303548900
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """k of n, 0 < n, with an interval. All ratios are 0…1."""
+    """k of n, 0 < n, with an interval. All ratios are 0…1. Of sampled lookups both are estimates, to whole lookups."""
 
     k: int
     n: int
@@ -82,6 +83,22 @@ def difference(now: Share | None, before: Share | None) -> Difference | None:
     low = d - math.hypot(now.ratio - now.low_ratio, before.high_ratio - before.ratio)
     high = d + math.hypot(now.high_ratio - now.ratio, before.ratio - before.low_ratio)
     return Difference(d, low, high)
+
+
+def weighed(strata: Sequence[tuple[float, int, int]]) -> Share | None:
+    """Return the share of lookups that were kept with known probabilities, or None when there is none.
+
+    strata: (w, k, n): k of n lookups, each of which stands for w = 1/p >= 1. The estimator is Hajek's, sum w k / sum w n = r, its
+    variance sum w^2 (k (1 - r)^2 + (n - k) r^2) / (sum w n)^2; the interval is Wilson's of as many lookups as have that variance.
+    At r = 0 or 1 it is that of Kish's (sum w n)^2 / sum w^2 n.
+    """
+    part, whole = sum(w * k for w, k, _ in strata), sum(w * n for w, _, n in strata)
+    if not whole:
+        return None
+    ratio = part / whole
+    error2 = sum(w * w * (k * (1 - ratio) ** 2 + (n - k) * ratio**2) for w, k, n in strata) / whole**2
+    worth = ratio * (1 - ratio) / error2 if error2 > 0 else whole**2 / sum(w * w * n for w, _, n in strata)
+    return Share(round(part), round(whole), *_limits(ratio, worth, _Z[0.95]))
 
 
 MIN_CLUSTERS = 40  # fewer than this and the interval below is too narrow to be called 95 %

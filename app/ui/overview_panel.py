@@ -5,8 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from app.charts import latency, rates
-from app.ui import chrome, drift_panel, filters, handles, panels, regret_panel, tables, why_panel
+from app.ui import chrome, drift_panel, filters, handles, panels, regret_panel, states, tables, why_panel
+from app.ui.text import literal
 from app.views import drift_rows, overview, overview_rows, regret, why_rows
+from app.views import rates as rates_view
 from app.views.overview import Overview, Traffic
 from app.views.why import Why
 from storage.reads.window import Window
@@ -28,6 +30,7 @@ def load(selection: filters.Selection, window: Window, now_ms: int) -> Overview:
 
 def draw(view: Overview, traffic: Traffic, selection: filters.Selection) -> None:
     """Draw everything that needs lookups, the answer first."""
+    states.sampled(rates_view.sampled_note(traffic.counts))
     answer = why_panel.answer(selection, view.window)
     why_panel.line(answer)
     four(view, traffic, selection)
@@ -57,7 +60,8 @@ def _movers(traffic: Traffic, selection: filters.Selection) -> None:
     st.markdown("**What moved the hit rate, by namespace**")
     moved = overview_rows.mover_rows(traffic, filters.query())
     if not moved:
-        st.caption(f"Nothing to compare with: no eligible lookups in {selection.before_name}.")
+        why = rates_view.refusal(traffic.counts) or rates_view.nothing(traffic.before)
+        st.caption(f"Nothing to compare: {literal(why)}.")
         return
     links = {name: tables.link(name, shown="/(hit_rate|traces)") for name in ("rate", "traces")}
     tables.show(moved, alt="Effect of each namespace on the change of the hit rate", columns=links)

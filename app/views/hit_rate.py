@@ -122,12 +122,15 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
         cells = hit_rate.cells(conn, shown, scope, by=rates.BY)
         places = hit_rate.places(conn, shown, scope, limit=_MOST_ROWS)
         earlier = hit_rate.totals(conn, compared, scope)
-        worth = load_worth(conn, shown, scope, cells, usd_per_hour=usd_per_hour)
+        counts = rates.weighed(conn, shown, scope, rates.totals(cells))
+        before = count((row.outcome, row.lookups) for row in earlier if row.cache_kind == rates.RESPONSE)
+        before = rates.weighed(conn, compared, scope, before)
+        worth = load_worth(conn, shown, scope, cells, usd_per_hour=usd_per_hour, sampled=bool(counts.sampled))
         series = hit_rate.series(conn, shown, scope)
         extent = window.extent(conn)
     kinds = {cell.cache_kind for cell in cells} - {rates.RESPONSE}
     return Loaded(
-        counts=rates.totals(cells),
+        counts=counts,
         buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms),
         funnel=rates.funnel(cells),
         places=tuple(places),
@@ -137,7 +140,7 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
         ),
         extent=extent,
         worth=worth,
-        before=count((row.outcome, row.lookups) for row in earlier if row.cache_kind == rates.RESPONSE),
+        before=before,
     )
 
 
@@ -164,6 +167,8 @@ def _sentence(loaded: Loaded | None, window_name: str, before_name: str) -> tupl
         return "The telemetry database does not answer: no hit rate is known here", True
     share = loaded.counts.hit_rate
     if share is None:
+        if loaded.counts.untold:
+            return f"No hit rate can be told for {window_name}: {rates.refusal(loaded.counts)}.", True
         return f"No eligible lookups in {window_name}: there is no hit rate to show.", False
     parts = [
         f"{words.percent(loaded.counts.share(outcome))} {words.OUTCOME_NAMES[outcome].replace(' hit', '')}"
@@ -197,7 +202,7 @@ def coverage_dials(loaded: Loaded) -> list[Dial]:
     ]
     for label, outcomes in (*kinds, ("Coalesced", ("coalesced",))):
         share = counts.share(*outcomes)
-        detail = f"{words.count(share.k)} of {words.count(share.n)}, 95 %: {words.interval(share)}" if share else "no eligible lookups"
+        detail = f"{words.count(share.k)} of {words.count(share.n)}, 95 %: {words.interval(share)}" if share else rates.nothing(counts)
         change = loaded.change if label == "Hit rate" else difference(share, loaded.before.share(*outcomes))
         told = "" if change is None else f"{words.points(change)}{'' if change.clear else ', within noise'}"
         good = None if change is None or not change.clear or label == "Coalesced" else change.ratio > 0
@@ -205,7 +210,7 @@ def coverage_dials(loaded: Loaded) -> list[Dial]:
             detail = rate_detail(requests, share)
         rows.append(Dial(label, words.percent(share), detail, told, good))
     held = loaded.worth.without_holdout
-    if held:
+    if held and not counts.sampled:
         detail = f"{words.count(held.k)} of {words.count(held.n)}, 95 %: {words.interval(held)}"
         rows.append(Dial("Without holdout", words.percent(held), detail))
     covered = counts.coverage
@@ -213,7 +218,7 @@ def coverage_dials(loaded: Loaded) -> list[Dial]:
         Dial(
             "Could hit",
             words.percent(covered),
-            f"{words.count(counts.eligible)} of {words.count(counts.total)} lookups; "
+            f"{words.count(counts.eligible)} of {words.count(counts.total)} lookups{' received' if counts.sampled else ''}; "
             f"{words.count(counts.of('bypass'))} bypassed, {words.count(counts.of('error'))} failed",
         )
     )

@@ -113,19 +113,20 @@ def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, now_ms
         latencies = overview.latencies(conn, shown, scope)
         extent = window.extent(conn)
         senders = sources.sources(conn)
-        requests = worth.requests(conn, shown, scope)
+        counts, earlier = rates.weighed(conn, shown, scope, rates.totals(cells)), rates.weighed(conn, compared, scope, rates.totals(before))
+        requests = None if counts.sampled else worth.requests(conn, shown, scope)
     response = [cell for cell in cells if cell.cache_kind == rates.RESPONSE]
     hits = [cell for cell in response if cell.outcome in HITS]
     return Traffic(
-        counts=rates.totals(cells),
-        before=rates.totals(before),
+        counts=counts,
+        before=earlier,
         buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms),
         latency=rates.latency(latencies),
         saved_usd=_sum(hits, "saved_nusd", "saved_usd_n", 1e-9),
         spent_usd=_sum([cell for cell in response if cell.outcome not in HITS], "cost_nusd", "cost_n", 1e-9),
         saved_tokens=_tokens(hits),
         saved_ms=_sum(hits, "saved_us", "saved_us_n", 1e-3),
-        movers=tuple(movers(rates.by(cells, "namespace"), rates.by(before, "namespace"))),
+        movers=() if counts.untold or earlier.untold else tuple(movers(rates.by(cells, "namespace"), rates.by(before, "namespace"))),
         extent=extent,
         sources=tuple(senders),
         requests=requests,
@@ -203,6 +204,8 @@ def _sentence(
     broken = bool(trouble)
     share = traffic.counts.hit_rate
     if share is None:
+        if traffic.counts.untold:
+            return f"No hit rate can be told for {window_name}: {rates.refusal(traffic.counts)}.{trouble}", True
         if traffic.counts.total:
             n = words.count(traffic.counts.total)
             return f"No lookup could hit in {window_name}: all {n} were bypassed or failed.{trouble}", True

@@ -37,7 +37,7 @@ def share_dials(traffic: Traffic) -> list[Dial]:
 def _share(traffic: Traffic, label: str, outcomes: tuple[str, ...], *, up_is_good: bool | None) -> Dial:
     share, before = traffic.counts.share(*outcomes), traffic.before.share(*outcomes)
     change = traffic.change if outcomes == HITS else difference(share, before)
-    detail = f"{words.count(share.k)} of {words.count(share.n)}, 95 %: {words.interval(share)}" if share else "no eligible lookups"
+    detail = f"{words.count(share.k)} of {words.count(share.n)}, 95 %: {words.interval(share)}" if share else rates.nothing(traffic.counts)
     told = "" if change is None else f"{words.points(change)}{'' if change.clear else ', within noise'}"
     good = None if change is None or not change.clear or up_is_good is None else (change.ratio > 0) == up_is_good
     course = [bucket.counts.share(*outcomes) for bucket in traffic.buckets]

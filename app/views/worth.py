@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -46,6 +46,7 @@ class Worth:
     since_ms: int | None
     usd: Savings
     ms: Savings
+    sampled: bool = False
 
 
 NOTHING = Worth(
@@ -53,8 +54,16 @@ NOTHING = Worth(
 )
 
 
-def load(conn: Connection, shown: Window, scope: Scope, cells: Sequence[Cell], *, usd_per_hour: float | None) -> Worth:
-    """Return it for the window. cells: the window's, of the same scope. usd_per_hour: what running the cache costs, None = unknown."""
+def load(
+    conn: Connection, shown: Window, scope: Scope, cells: Sequence[Cell], *, usd_per_hour: float | None, sampled: bool = False
+) -> Worth:
+    """Return it for the window. cells: the window's, of the same scope. usd_per_hour: what running the cache costs, None = unknown.
+
+    sampled: a sampler kept some of them. Sums of what came are then no sums of all: there is nothing but the rate itself.
+    """
+    if sampled:
+        refused = Weighted(None, 0, 0, "telemetry is sampled, and sums of what came are no sums of all")
+        return replace(NOTHING, tokens=refused, money=refused, sampled=True)
     mine = [cell for cell in cells if cell.cache_kind == rates.RESPONSE and cell.outcome in ELIGIBLE]
     models = hit_rate.priced(conn, shown, scope)
     scales = _scales(models)
@@ -160,8 +169,13 @@ def _money(models: Sequence[Priced], scales: Mapping[str, tuple[float, float]], 
 
 
 def rate_detail(ratio: Ratio | None, share: Share) -> str:
-    """Return what stands under the hit rate: numerator, denominator, the interval over clusters, and the one as if independent."""
+    """Return what stands under the hit rate: numerator, denominator, the interval over clusters, and the one as if independent.
+
+    ratio: None = the lookups are sampled, and both counts are estimates.
+    """
     counted = f"{words.count(share.k)} of {words.count(share.n)}"
+    if ratio is None:
+        return f"about {counted}, weighed by 1/p; 95 %: {words.interval(share)}"
     return f"{counted}; 95 % by request: {interval(ratio)}; as if independent: {words.interval(share)}"
 
 
@@ -176,6 +190,10 @@ def interval(ratio: Ratio | None) -> str:
 
 def dials(worth: Worth) -> list[Dial]:
     """Return the weighted rates, the lifetime's, and what is saved net."""
+    if worth.sampled:
+        return [
+            Dial(label, words.NO_DATA, worth.money.refused) for label in ("By tokens", "By money", "Money saved, net", "Time saved, net")
+        ]
     return [
         _weighted("By tokens", worth.tokens, "with reported tokens"),
         _weighted("By money", worth.money, "in models with prices"),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from collectors import dialects
+from collectors import dialects, sampling
 from collectors.dialects.base import NOTHING, Dialect, Reading, Timing, error_served, text
 from collectors.dialects.prompts import without_prompts, without_prose
 from collectors.otlp.bounds import Bounds
@@ -221,5 +221,8 @@ def _store(draft: _Draft, sender: _Sender, *, role: str) -> None:
     row = draft.dialect.lookup(draft.attributes, reading, timing)
     if row is not None and (role != REPEAT or row.cache_kind not in CALL_KINDS):
         row = error_served(row, draft.attributes, failed=timing.failed)
+        kept = sampling.read(span.trace_state, span.attributes)
+        if kept.sampler:
+            row = row._replace(sampler=kept.sampler, kept_ratio=kept.kept_ratio)
         sender.lookups.append(row)
         sender.missing.update(draft.dialect.missing(row))
