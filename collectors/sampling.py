@@ -9,7 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-_TAIL: Final = "tailsampling."  # the OpenTelemetry Collector's tail sampler names its policy so; what it keeps is no random part
+# The OpenTelemetry Collector's tail sampler names its policy so, on the scope; what it keeps is no random part.
+_TAIL: Final = "tailsampling."
 _RATIOS: Final = ("sampling.ratio", "sampling.probability")
 _ONE_IN: Final = ("SampleRate", "sampleRate")  # Honeycomb's: one of so many was kept
 _TYPE, _PARAM = "sampler.type", "sampler.param"  # Jaeger's
@@ -27,11 +28,13 @@ class Sampling(NamedTuple):
 NONE: Final = Sampling()
 
 
-def read(trace_state: str, attributes: Mapping[str, Any]) -> Sampling:
-    """Return what the span tells. A tail sampler's choice hides every ratio that came before it.
+def read(trace_state: str, attributes: Mapping[str, Any], scope: Mapping[str, Any]) -> Sampling:
+    """Return what the span tells. A tail sampler's choice hides every ratio that came before it. scope: the instrumentation scope's.
 
     Source: OpenTelemetry, TraceState: Probability Sampling: `ot=th:` holds the first digits of a rejection threshold of 56 bits.
     """
+    if scope and any(name.startswith(_TAIL) for name in scope):
+        return Sampling("tail")
     if not trace_state and _SIGNS.isdisjoint(attributes):
         return NONE
     if any(name.startswith(_TAIL) for name in attributes):

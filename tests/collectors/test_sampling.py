@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from google.protobuf.json_format import ParseDict
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collectors.otlp.decode import decode_traces
 from collectors.sampling import NONE, Sampling, read
@@ -39,10 +41,12 @@ from storage.settings import StorageSettings
     ],
 )
 def test_what_is_told(trace_state: str, attributes: dict[str, object], told: Sampling) -> None:
-    assert read(trace_state, attributes) == told
+    assert read(trace_state, attributes, {}) == told
+    assert read(trace_state, attributes, {"tailsampling.policy": "errors"}) == Sampling("tail")
 
 
-def test_a_lookup_carries_it() -> None:
+@pytest.mark.parametrize(("scope", "told"), [([], ("threshold", 0.25)), (["tailsampling.policy"], ("tail", None))])
+def test_a_lookup_carries_it(scope: list[str], told: tuple[str, float | None]) -> None:
     span = {
         "traceId": "0af7651916cd43dd8448eb211c80319c",
         "spanId": "b7ad6b7169203331",
@@ -52,7 +56,16 @@ def test_a_lookup_carries_it() -> None:
         "traceState": "ot=th:c",
         "attributes": [{"key": "cachescope.outcome", "value": {"stringValue": "miss"}}],
     }
-    scopes = [{"scope": {"name": "cachescope.engine"}, "spans": [span]}]
+    attributes = [{"key": name, "value": {"stringValue": "slow"}} for name in scope]
+    scopes = [{"scope": {"name": "cachescope.engine", "attributes": attributes}, "spans": [span]}]
     body = json.dumps({"resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": scopes}]}).encode()
     (lookup,) = decode_traces(body, "application/json", CollectorSettings(StorageSettings("", ""))).batches[0].lookups
-    assert (lookup.sampler, lookup.kept_ratio) == ("threshold", 0.25)
+    assert (lookup.sampler, lookup.kept_ratio) == told
+    same = ParseDict({"resourceSpans": [{"scopeSpans": [{"scope": scopes[0]["scope"]}]}]}, ExportTraceServiceRequest())
+    same.resource_spans[0].scope_spans[0].spans.add(
+        trace_id=lookup.trace_id, span_id=lookup.span_id, trace_state="ot=th:c", start_time_unix_nano=1, end_time_unix_nano=2
+    ).attributes.add(key="cachescope.outcome").value.string_value = "miss"
+    (twin,) = (
+        decode_traces(same.SerializeToString(), "application/x-protobuf", CollectorSettings(StorageSettings("", ""))).batches[0].lookups
+    )
+    assert (twin.sampler, twin.kept_ratio) == told
