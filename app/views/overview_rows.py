@@ -61,11 +61,7 @@ def other_dials(traffic: Traffic) -> list[Dial]:
             )
             for name, side in (("hit", latency.hit), ("no hit", latency.no_hit))
         ),
-        Dial(
-            "Money saved",
-            words.money(traffic.saved_usd.value),
-            f"{_known(traffic.saved_usd)}; {spent}",
-        ),
+        _money(traffic.saved_usd, spent),
         Dial(
             "Tokens saved",
             words.NO_DATA if traffic.saved_tokens.value is None else words.count(int(traffic.saved_tokens.value)),
@@ -75,6 +71,12 @@ def other_dials(traffic: Traffic) -> list[Dial]:
 
 
 NONE = "no requests of this kind"
+
+
+def _money(saved: Sum, spent: str) -> Dial:
+    if saved.value is not None and saved.value < 0:
+        return Dial("Money saved", words.NO_DATA, "a negative cost was reported: no saving can be told; Sources names its senders")
+    return Dial("Money saved", words.money(saved.value), f"{_known(saved)}; {spent}")
 
 
 def _known(total: Sum, *, what: str = "price") -> str:

@@ -219,6 +219,8 @@ def _weighted(label: str, found: Weighted, what: str) -> Dial:
 def _net_money(found: Savings) -> Dial:
     if found.gross is None:
         return Dial("Money saved, net", words.NO_DATA, "no hit has a known price")
+    if found.gross < 0:
+        return Dial("Money saved, net", words.NO_DATA, "a negative cost was reported")
     if found.net is None:
         gross = f"gross {words.money(found.gross)}; what the cache costs is not known for this selection"
         return Dial("Money saved, gross", words.money(found.gross), f"{gross} (setting cache_usd_per_hour)")
