@@ -5,7 +5,7 @@ import streamlit as st
 from app.ui import acts, audit_panel, chrome, handles, states, tables
 from app.views import audit, words
 
-chrome.open_page("Audit", bar=False)
+chrome.open_page("Audit", bar=False, refreshed=False)
 asked = audit_panel.filters()
 view = audit.load(handles.ops, kind=asked.kind, namespace=asked.namespace, act_id=asked.act_id, before_seq=asked.before_seq)
 chrome.headline(view.sentence, bad=view.bad)
@@ -21,4 +21,5 @@ elif view.chain and not view.chain.events:
 elif view.chain:
     states.empty("No act matches these filters", "Clear a filter above to see the others.")
 audit_panel.turn(view, asked)
+tables.offer()
 st.caption(f"Read at {words.clock(handles.now_ms())} UTC · all times are UTC")

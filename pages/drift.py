@@ -3,26 +3,15 @@
 import streamlit as st
 
 from app.charts import drift as charts
-from app.ui import chrome, handles, panels, states, tables
-from app.views import drift, drift_ahead, drift_rows, words
+from app.ui import chrome, drift_panel, handles, panels, states, tables
+from app.views import drift, drift_rows, words
 
 selection = chrome.open_page("Drift", compare=True)
 
 
 def body() -> None:
     now = handles.now_ms()
-    window = selection.window(now)
-    view = drift_ahead.load(
-        handles.telemetry,
-        handles.ops,
-        window=window,
-        scope=selection.scope,
-        window_name=selection.name,
-        horizon=selection.range,
-        now_ms=now,
-        before=selection.before(window),
-        before_name=selection.before_name,
-    )
+    view = drift_panel.load(selection, selection.window(now))
     chrome.headline(view.sentence, bad=view.bad)
     states.report(view.failures, drift.SOURCES)
     if view.now is None or view.before is None:

@@ -5,6 +5,7 @@ import streamlit as st
 from app.charts import rates
 from app.ui import chrome, counters_panel, filters, handles, hit_rate_panel, lever, panels, states, tables, why_panel
 from app.views import hit_rate, worth
+from app.views.rates import sampled_note
 
 selection = chrome.open_page("Hit rate", tier=True, compare=True)
 lever.draw(selection.scope.namespace)
@@ -28,6 +29,7 @@ def body() -> None:
         return
     if selection.scope.tier:
         st.caption(":material/info: With a tier chosen, only the lookups that this tier answered are counted: misses have no tier.")
+    states.sampled(sampled_note(loaded.counts))
     chrome.dials(hit_rate.coverage_dials(loaded))
     chrome.dials(worth.dials(loaded.worth))
     rows = hit_rate_panel.rate(view, loaded)

@@ -6,7 +6,7 @@ from app.ui import acts, chrome, handles, purge_panel, states, tables
 from app.ui.text import literal
 from app.views import purge, words
 
-chrome.open_page("Purge", bar=False)
+chrome.open_page("Purge", bar=False, refreshed=False)
 now = handles.now_ms()
 view = purge.load(handles.engine, handles.ops, now_ms=now)
 chrome.headline(view.sentence, bad=view.bad)
@@ -29,4 +29,5 @@ elif not view.failures:
 purge_panel.recent(view)
 purge_panel.confirmation()
 purge_panel.undo_confirmation()
+tables.offer()
 st.caption(f"Read at {words.clock(now)} UTC · all times are UTC")

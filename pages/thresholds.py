@@ -5,7 +5,7 @@ import streamlit as st
 from app.ui import acts, chrome, handles, normaliser_panel, states, tables, threshold_panel
 from app.views import thresholds, words
 
-selection = chrome.open_page("Thresholds")
+selection = chrome.open_page("Thresholds", refreshed=False)
 now = handles.now_ms()
 view = thresholds.load(
     handles.telemetry,
@@ -34,4 +34,5 @@ else:
     threshold_panel.history(view, namespace)
     threshold_panel.confirmation(view)
     threshold_panel.restoring(view)
+tables.offer()
 st.caption(f"Read at {words.clock(now)} UTC · all times are UTC")

@@ -132,6 +132,12 @@ def _sample(every: int) -> Index:
     return Index(f"ix_lookups_{every}", "at_ms", *LOOKUP_COUNTED, sqlite_where=where, postgresql_where=where)
 
 
+LOOKUP_SAMPLED: Final = (
+    *("cache_kind", "purpose", "outcome", "kept_ratio"),
+    *("namespace", "tenant", "model", "tier", "source_id", "sampler"),
+)
+
+
 class LookupRecord(SQLModel, table=True):
     """One cache decision, from any dialect. NULL = not recorded by this sender, never 0."""
 
@@ -143,6 +149,8 @@ class LookupRecord(SQLModel, table=True):
         Index("ix_lookups_at", "at_ms", *LOOKUP_COUNTED),
         Index("ix_lookups_ns_at", "namespace", "at_ms"),
         *(_sample(every) for every in SAMPLE_STEPS),
+        # Partial, and all that is asked of it: nothing where nobody samples.
+        Index("ix_lookups_sampled", "at_ms", *LOOKUP_SAMPLED, sqlite_where=text("sampler <> ''"), postgresql_where=text("sampler <> ''")),
     )
 
     id: int | None = Field(default=None, primary_key=True)
@@ -196,6 +204,8 @@ class LookupRecord(SQLModel, table=True):
     raw_input_tokens: int | None = None  # as the sender wrote it
     cache_write_tokens: int | None = None
     score_rule: str = ""  # cosine_distance: the sender's score was a distance; '' = it was a similarity
+    sampler: str = ""  # threshold | ratio | tail | other: what kept it out of more; '' = no sign of sampling
+    kept_ratio: float | None = None  # 0 < p <= 1: the probability with which it was kept; NULL = not told
 
 
 class TraceSummary(SQLModel, table=True):

@@ -83,7 +83,8 @@ class _ByPlace(SQLModel):
     """Time and place, with the outcomes side by side: one row where the others have one for each outcome, tier and reason.
 
     exact_hit … error: lookups of each outcome. hit_tokens, tokens: input and output, of hits and of all eligible lookups. saved_nusd:
-    what the hits' calls would have cost. spent_nusd: what those of the other eligible lookups did.
+    what the hits' calls would have cost. spent_nusd: what those of the other eligible lookups did. hits_priced, misses_priced: those
+    with a price.
     """
 
     at_ms: int = Field(sa_type=BigInteger, primary_key=True)
@@ -107,6 +108,8 @@ class _OfPlace(SQLModel):
     tokens: int = _sum()
     saved_nusd: int = _sum()
     spent_nusd: int = _sum()
+    hits_priced: int = _sum()
+    misses_priced: int = _sum()
 
 
 # The rows are the primary key's tree itself, in order of time: one tree to write instead of three, and a window is one range of it.

@@ -48,7 +48,7 @@ _SKETCH: Final = "duration_sketch"
 HITS: Final = ("exact_hit", "semantic_hit", "partial_hit", "stale_hit")
 ELIGIBLE: Final = (*HITS, "coalesced", "miss")  # what could have been a hit
 OUTCOMES: Final = (*ELIGIBLE, "bypass", "error")
-PLACE_SUMS: Final = (*OUTCOMES, "hit_tokens", "tokens", "saved_nusd", "spent_nusd")
+PLACE_SUMS: Final = (*OUTCOMES, "hit_tokens", "tokens", "saved_nusd", "spent_nusd", "hits_priced", "misses_priced")
 
 
 class Narrow(NamedTuple):
@@ -244,10 +244,12 @@ def _placed(groups: _Groups, width_ms: int) -> _Rows:
         place[OUTCOMES.index(outcome)] += sums[0]
         if outcome in ELIGIBLE:
             tokens, hit = sums[_AT["input_tokens"]] + sums[_AT["output_tokens"]], outcome in HITS
-            place[-4] += tokens if hit else 0
-            place[-3] += tokens
-            place[-2] += sums[_AT["saved_nusd"]] if hit else 0
-            place[-1] += 0 if hit else sums[_AT["cost_nusd"]]
+            place[-6] += tokens if hit else 0
+            place[-5] += tokens
+            place[-4] += sums[_AT["saved_nusd"]] if hit else 0
+            place[-3] += 0 if hit else sums[_AT["cost_nusd"]]
+            place[-2] += sums[_AT["saved_usd_n"]] if hit else 0
+            place[-1] += sums[_AT["cost_n"]] if outcome == "miss" else 0
     return {key: tuple(row) for key, row in found.items()}
 
 

@@ -105,6 +105,8 @@ class LookupRow(NamedTuple):
     raw_input_tokens: int | None = None
     cache_write_tokens: int | None = None
     score_rule: str = ""
+    sampler: str = ""
+    kept_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

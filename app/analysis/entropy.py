@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+_MANY_ONCE = 0.3  # of the kinds, from which Chao and Shen's estimate is the better one
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +19,7 @@ class Entropy:
     for kinds not seen yet. singletons: kinds seen once.
     normalised_ratio: plug-in over log2 K, 0..1; None when there is one kind only.
     effective: 2 ** plug_in_bits, "as varied as this many equal prompts".
-    n: observations. kinds: different ones seen.
+    n: observations. kinds: different ones seen. error_bits: standard error of the plug-in estimate, for independent observations.
     """
 
     plug_in_bits: float
@@ -27,11 +30,19 @@ class Entropy:
     n: int
     kinds: int
     singletons: int
+    error_bits: float
+
+    @property
+    def interval_bits(self) -> tuple[float, float] | None:
+        """The 95 % interval around `bits`; None where so many kinds were seen once that the estimate leans on what was not seen."""
+        if self.singletons > _MANY_ONCE * self.kinds:
+            return None
+        return max(0.0, self.bits - 1.96 * self.error_bits), self.bits + 1.96 * self.error_bits
 
     @property
     def bits(self) -> float:
         """The better estimate: Chao and Shen's when more than three in ten kinds were seen once, else Miller and Madow's."""
-        return self.chao_shen_bits if self.singletons > 0.3 * self.kinds else self.miller_madow_bits
+        return self.chao_shen_bits if self.singletons > _MANY_ONCE * self.kinds else self.miller_madow_bits
 
 
 def entropy(counts: ArrayLike) -> Entropy | None:
@@ -39,7 +50,8 @@ def entropy(counts: ArrayLike) -> Entropy | None:
 
     counts: shape (k,), non-negative; zeros are left out. Biased low when many kinds were seen once: compare windows of equal n.
     Raises ValueError when a count is negative or not finite.
-    Source: Miller, Note on the bias of information estimates, 1955.
+    Sources: Miller, Note on the bias of information estimates, 1955; the error: Harris, The statistical estimation of entropy in the
+    non-parametric case, 1975.
     """
     values = np.asarray(counts, dtype=np.float64).ravel()
     if not np.all(np.isfinite(values)) or np.any(values < 0):
@@ -60,7 +72,15 @@ def entropy(counts: ArrayLike) -> Entropy | None:
         n=round(total),
         kinds=kinds,
         singletons=int(np.count_nonzero(values == 1)),
+        error_bits=_error(shares, plug_in, total),
     )
+
+
+def _error(shares: NDArray[np.float64], bits: float, total: float) -> float:
+    """Return the standard error to the second order: the first alone is 0 for equal shares."""
+    first = float((shares * np.log2(shares) ** 2).sum()) - bits**2
+    second = (len(shares) - 1) / (2 * total * float(np.log(2)) ** 2)
+    return math.sqrt(max(0.0, first + second) / total)
 
 
 def _chao_shen(values: NDArray[np.float64], total: float) -> float:

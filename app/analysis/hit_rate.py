@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from app.analysis.attribution import kitagawa
-from app.analysis.intervals import Difference, Share, difference, wilson
+from app.analysis.intervals import Difference, Share, difference, weighed, wilson
 
 HITS = ("exact_hit", "semantic_hit", "partial_hit", "stale_hit")
 ELIGIBLE = (*HITS, "coalesced", "miss")
@@ -16,10 +16,25 @@ OUTCOMES = (*ELIGIBLE, "bypass", "error")
 
 
 @dataclass(frozen=True, slots=True)
+class Sampled:
+    """Lookups, of those counted, that a sampler kept. ratio: with which probability, 0 < p < 1; None = not told."""
+
+    ratio: float | None
+    outcome: str
+    lookups: int
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
-    """Lookups by outcome."""
+    """Lookups by outcome, as received. sampled: of these, the ones that a sampler kept: each stands for 1/p in every share."""
 
     by_outcome: Mapping[str, int] = field(default_factory=dict)
+    sampled: tuple[Sampled, ...] = ()
+
+    @property
+    def untold(self) -> int:
+        """Sampled lookups that nobody says how to weigh. Above 0 no share is told: what a sampler prefers is not known."""
+        return sum(one.lookups for one in self.sampled if one.ratio is None)
 
     def of(self, *outcomes: str) -> int:
         return sum(self.by_outcome.get(outcome, 0) for outcome in outcomes)
@@ -38,24 +53,36 @@ class Counts:
 
     @property
     def hit_rate(self) -> Share | None:
-        return wilson(self.hits, self.eligible)
+        return self.share(*HITS)
 
     def share(self, *outcomes: str) -> Share | None:
-        """Return the share of eligible lookups with one of these outcomes; None when there is none eligible."""
-        return wilson(self.of(*outcomes), self.eligible)
+        """Return the share of eligible lookups with one of these outcomes; None when there is none eligible, or none can be told."""
+        return self._share(outcomes, ELIGIBLE)
 
     @property
     def coverage(self) -> Share | None:
         """The share of all lookups that could have hit: neither bypassed nor failed."""
-        return wilson(self.eligible, self.total)
+        return self._share(ELIGIBLE, OUTCOMES)
+
+    def _share(self, part: tuple[str, ...], whole: tuple[str, ...]) -> Share | None:
+        """Return the share of `part` in `whole`: weighed by 1/p where lookups were sampled."""
+        if self.untold:
+            return None
+        strata = [
+            (one.ratio, one.lookups * (one.outcome in part), one.lookups) for one in self.sampled if one.outcome in whole and one.ratio
+        ]
+        if not strata:
+            return wilson(self.of(*part), self.of(*whole))
+        rest = (self.of(*part) - sum(k for _, k, _ in strata), self.of(*whole) - sum(n for *_, n in strata))
+        return weighed([*((1 / ratio, k, n) for ratio, k, n in strata), (1.0, *rest)])
 
 
-def count(pairs: Iterable[tuple[str, int]]) -> Counts:
-    """Return the sum of (outcome, lookups) pairs."""
+def count(pairs: Iterable[tuple[str, int]], sampled: Iterable[Sampled] = ()) -> Counts:
+    """Return the sum of (outcome, lookups) pairs. sampled: which of them a sampler kept."""
     totals: dict[str, int] = {}
     for outcome, lookups in pairs:
         totals[outcome] = totals.get(outcome, 0) + lookups
-    return Counts(totals)
+    return Counts(totals, tuple(sampled))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,7 +16,7 @@ _Z = {0.90: 1.6448536269514722, 0.95: 1.959963984540054, 0.99: 2.575829303548900
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """k of n, 0 < n, with an interval. All ratios are 0…1."""
+    """k of n, 0 < n, with an interval. All ratios are 0…1. Of sampled lookups both are estimates, to whole lookups."""
 
     k: int
     n: int
@@ -51,11 +52,24 @@ def wilson(k: int, n: int, *, confidence: float = 0.95) -> Share | None:
         raise ValueError(f"{k} of {n} is no share: expected 0 <= k <= n")
     if n == 0:
         return None
-    z = _Z[confidence]
-    p, z2 = k / n, z * z
+    return Share(k, n, *_limits(k / n, n, _Z[confidence]))
+
+
+def _limits(p: float, n: float, z: float) -> tuple[float, float]:
+    z2 = z * z
     centre = (p + z2 / (2 * n)) / (1 + z2 / n)
     half = z / (1 + z2 / n) * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
-    return Share(k, n, 0.0 if k == 0 else max(0.0, centre - half), 1.0 if k == n else min(1.0, centre + half))
+    return 0.0 if p == 0 else max(0.0, centre - half), 1.0 if p == 1 else min(1.0, centre + half)
+
+
+def widened(share: Share | None, design: float | None) -> Share | None:
+    """Return the share with the interval of n / design observations: so many independent ones are worth as much as n that come in clusters.
+
+    design: variance over that of independent ones (Kish 1965); None or below 1 = as it is.
+    """
+    if share is None or design is None or design <= 1:
+        return share
+    return Share(share.k, share.n, *_limits(share.ratio, share.n / design, _Z[0.95]))
 
 
 def difference(now: Share | None, before: Share | None) -> Difference | None:
@@ -69,6 +83,22 @@ def difference(now: Share | None, before: Share | None) -> Difference | None:
     low = d - math.hypot(now.ratio - now.low_ratio, before.high_ratio - before.ratio)
     high = d + math.hypot(now.high_ratio - now.ratio, before.ratio - before.low_ratio)
     return Difference(d, low, high)
+
+
+def weighed(strata: Sequence[tuple[float, int, int]]) -> Share | None:
+    """Return the share of lookups that were kept with known probabilities, or None when there is none.
+
+    strata: (w, k, n): k of n lookups, each of which stands for w = 1/p >= 1. The estimator is Hajek's, sum w k / sum w n = r, its
+    variance sum w^2 (k (1 - r)^2 + (n - k) r^2) / (sum w n)^2; the interval is Wilson's of as many lookups as have that variance.
+    At r = 0 or 1 it is that of Kish's (sum w n)^2 / sum w^2 n.
+    """
+    part, whole = sum(w * k for w, k, _ in strata), sum(w * n for w, _, n in strata)
+    if not whole:
+        return None
+    ratio = part / whole
+    error2 = sum(w * w * (k * (1 - ratio) ** 2 + (n - k) * ratio**2) for w, k, n in strata) / whole**2
+    worth = ratio * (1 - ratio) / error2 if error2 > 0 else whole**2 / sum(w * w * n for w, _, n in strata)
+    return Share(round(part), round(whole), *_limits(ratio, worth, _Z[0.95]))
 
 
 MIN_CLUSTERS = 40  # fewer than this and the interval below is too narrow to be called 95 %

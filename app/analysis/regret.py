@@ -189,6 +189,17 @@ def total(a: Amount, b: Amount) -> Amount:
     )
 
 
+def whole(found: Iterable[Findings]) -> tuple[Amount, Amount] | None:
+    """Return the least and the most regret of several namespaces together; each has its space to itself, so the ends sum. None = none."""
+    ends = [one.regret for one in found]
+    if not ends:
+        return None
+    low, high = ends[0]
+    for other_low, other_high in ends[1:]:
+        low, high = total(low, other_low), total(high, other_high)
+    return low, high
+
+
 def _greater(a: Amount, b: Amount) -> Amount:
     return Amount(
         max(a.hits, b.hits),

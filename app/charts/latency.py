@@ -8,6 +8,7 @@ from app.charts import theme
 from app.charts.theme import Chart
 from app.views import words
 from app.views.rates import LatencyBucket
+from storage.reads.acts import Mark
 from storage.reads.window import Window
 
 _LINES = (
@@ -18,7 +19,7 @@ _LINES = (
 )
 
 
-def figure(buckets: Sequence[LatencyBucket], window: Window) -> Chart:
+def figure(buckets: Sequence[LatencyBucket], window: Window, marks: Sequence[Mark] = ()) -> Chart:
     """Median and 95th percentile per bucket, logarithmic: hits and misses lie orders of magnitude apart."""
     made = theme.figure(height=220)
     for name, side, attribute, colour, dash in _LINES:
@@ -37,6 +38,8 @@ def figure(buckets: Sequence[LatencyBucket], window: Window) -> Chart:
             customdata=[[words.duration_ms(getattr(rows[at], attribute)), f"{rows[at].n:,}"] if at in rows else ["", ""] for at in every],
             hovertemplate="%{customdata[0]} (n = %{customdata[1]})",
         )
+    longest = max((bucket.p95_ms for bucket in buckets if bucket.p95_ms), default=1.0)
+    theme.act_marks(made, marks, top=longest * 1.5)
     theme.time_axis(made, window)
     made.update_yaxes(type="log", title={"text": "ms", "font": {"size": 12}}, rangemode="normal", dtick=1)
     title = "Request duration with and without a hit, median and 95th percentile"

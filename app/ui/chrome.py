@@ -10,13 +10,14 @@ from pathlib import Path
 import streamlit as st
 
 from app.errors import AppError
-from app.ui import confirm, filters, handles
+from app.ui import confirm, filters, handles, tables
 from app.ui.text import literal
-from app.views import words
+from app.views import definitions, words
 from app.views.dial import Dial
 from storage.reads.window import Scope
 
 REFRESH_S = 10
+_MOST_IN_A_ROW = 5
 # Drawn here and not a Material symbol: a browser fetches that one's picture from a font server.
 ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Crect width='32' height='32' rx='6' "
@@ -80,11 +81,14 @@ def menu() -> dict[str, list[st.Page]]:
     return sections
 
 
-def open_page(title: str, *, tier: bool = False, compare: bool = False, bar: bool = True, scoped: bool = True) -> filters.Selection:
+def open_page(
+    title: str, *, tier: bool = False, compare: bool = False, bar: bool = True, scoped: bool = True, refreshed: bool = True
+) -> filters.Selection:
     """Draw title, banner and filter bar; return the selection. Stops the page when the configuration cannot be read.
 
-    scoped: False = the bar is the time range alone.
+    scoped: False = the bar is the time range alone. refreshed: False = the page stands as it was drawn, and has no switch for that.
     """
+    tables.begin()
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.title(title, width="content")
         try:
@@ -94,7 +98,7 @@ def open_page(title: str, *, tier: bool = False, compare: bool = False, bar: boo
             st.stop()
         if config.demo:
             st.badge("Demo data: generated traffic against a bundled stub model", icon=":material/science:", color="blue")
-        if bar:
+        if refreshed:
             st.space("stretch")
             filters.live()
     if not bar:
@@ -105,7 +109,12 @@ def open_page(title: str, *, tier: bool = False, compare: bool = False, bar: boo
 def live(body: Callable[[], None], *, every_s: float | None = REFRESH_S) -> None:
     """Draw the body, again every ten seconds unless paused or a dialog is open. No inputs inside: they would lose their focus."""
     running = bool(st.session_state.get("live", True)) and not confirm.any_open()
-    st.fragment(body, run_every=every_s if running else None)()
+
+    def drawn() -> None:
+        with tables.offered():
+            body()
+
+    st.fragment(drawn, run_every=every_s if running else None)()
 
 
 def stamp(now_ms: int, newest_ms: int | None) -> None:
@@ -127,20 +136,29 @@ def evidence(page: str, label: str, **changes: str) -> None:
     st.page_link(page_path(page), label=label, icon=":material/arrow_forward:", query_params=filters.query(**changes))
 
 
-def dials(items: Sequence[Dial], *, width: int = 165) -> None:
-    """Draw dials in a row that wraps: six on a laptop, two on a phone."""
-    with st.container(horizontal=True, gap="small"):
-        for dial in items:
-            with st.container(border=True, width=width, height="stretch", gap=None):
-                st.markdown(f":gray[{literal(dial.label)}]", help=literal(dial.help) if dial.help else None)
-                st.markdown(f"### {_unbroken(dial.value)}")
-                if dial.spark:
-                    st.caption(f":blue[{dial.spark}]")
-                if dial.change:
-                    colour = "gray" if dial.good is None else "green" if dial.good else "orange"
-                    st.caption(f":{colour}[{_unbroken(dial.change)}]")
-                if dial.detail:
-                    st.caption(_unbroken(dial.detail))
+def dials(items: Sequence[Dial]) -> None:
+    """Draw dials in rows that fill the width: at most five on a laptop, two on a phone. Each tells what its number is."""
+    rows = -(-len(items) // _MOST_IN_A_ROW) or 1
+    size = -(-len(items) // rows)
+    for at in range(0, len(items), max(1, size)):
+        with st.container(horizontal=True, gap="small"):
+            for dial in items[at : at + size]:
+                _dial(dial)
+
+
+def _dial(dial: Dial) -> None:
+    told = " ".join(part for part in (definitions.dial(dial.label), dial.help) if part)
+    with st.container(border=True, width="stretch", height="stretch", gap=None):
+        st.markdown(f":gray[{literal(dial.label)}]", help=literal(told) if told else None)
+        st.markdown(f"### {_unbroken(dial.value)}")
+        if dial.spark:
+            st.caption(f":blue[{dial.spark}]")
+        if dial.change:
+            colour = "gray" if dial.good is None else "green" if dial.good else "orange"
+            st.caption(f":{colour}[{_unbroken(dial.change)}]")
+        for line in (dial.detail, dial.age):
+            if line:
+                st.caption(_unbroken(line))
 
 
 def _unbroken(text: str) -> str:

@@ -10,7 +10,7 @@ import streamlit as st
 from app.ui import handles
 from app.views import kept, words
 from app.views.parts import attempt
-from storage.reads.window import Choices, Horizons, Scope, Window, choices, horizons
+from storage.reads.window import MINUTE_MS, Choices, Horizons, Scope, Window, choices, horizons
 
 PRESETS_MS = {"15m": 900_000, "1h": 3_600_000, "6h": 21_600_000, "24h": 86_400_000, "7d": 604_800_000}
 PRESET_NAMES = {
@@ -143,7 +143,7 @@ def pick_time(start_ms: int, end_ms: int | None) -> None:
 
     For a chart's callback; the page is then drawn anew, the bar with it.
     """
-    if end_ms is None:
+    if end_ms is None or end_ms - start_ms < MINUTE_MS:  # a region of less than a minute is a click that slipped
         st.query_params["since"] = minute(start_ms)
     else:
         window = Window.of(start_ms, end_ms)

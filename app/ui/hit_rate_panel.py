@@ -8,11 +8,6 @@ from app.views import hit_rate
 from app.views.hit_rate import HitRate, Loaded
 from storage.reads.window import Window
 
-_HELP = (
-    "Hits / (hits + coalesced + misses) of the lookups that began in each step; a step without any is a gap. Drag over a region "
-    "to make it the time range; click on a bar of the outcomes below to compare what came since with what came before."
-)
-
 
 def load(selection: filters.Selection, window: Window, now_ms: int) -> HitRate:
     return hit_rate.load(
@@ -34,5 +29,5 @@ def rate(view: HitRate, loaded: Loaded) -> list[dict[str, object]]:
     worth = loaded.worth
     known = worth.usd.break_even_ratio
     chart = rates.hit_rate(loaded.buckets, view.window, view.marks, break_even=worth.ms.break_even_ratio if known is None else known)
-    panels.chart(chart, rows=rows, key="rate", help=_HELP, on_time=filters.pick_time)
+    panels.chart(chart, rows=rows, key="rate", on_time=filters.pick_time)
     return rows

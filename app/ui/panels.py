@@ -10,10 +10,12 @@ import streamlit as st
 
 from app.charts import theme
 from app.charts.theme import Chart
-from app.ui import filters, tables
+from app.ui import chrome, filters, tables
 from app.ui.text import literal
+from app.views import definitions
 
 Chosen = Callable[[int, int | None], None]  # start_ms and end_ms of a region; None = a point
+_SINCE = "why_since"  # set by to_why, taken when the chart has been drawn
 
 
 def chart(
@@ -22,15 +24,15 @@ def chart(
     rows: Sequence[Mapping[str, Any]],
     key: str,
     columns: Mapping[str, Any] | None = None,
-    help: str | None = None,  # noqa: A002 - Streamlit's own word
     on_time: Chosen | None = None,
     region: bool = True,
 ) -> None:
-    """Draw title, figure and table twin. help: defines the number. on_time: called with the time picked.
+    """Draw title, figure and table twin; the definition is that of the key. on_time: called with the time picked.
 
     region: drag over a region; False = click on a point. Streamlit takes no clicks on a chart on which regions are drawn.
     """
-    st.markdown(f"**{literal(made.title)}**", help=literal(help) if help else None)
+    told = definitions.chart(key)
+    st.markdown(f"**{literal(made.title)}**", help=literal(told) if told else None)
     if on_time is None:
         st.plotly_chart(made.figure, key=key, config=theme.CONFIG, alt=made.alt)
     else:
@@ -59,6 +61,14 @@ def _selectable(made: Chart, *, key: str, on_time: Chosen, region: bool) -> None
     )
     if st.session_state.pop(filters.PICKED, False):
         st.rerun()  # the bar is drawn outside the refreshing fragment
+    since = st.session_state.pop(_SINCE, None)
+    if since is not None:
+        st.switch_page(chrome.page_path("hit_rate"), query_params=filters.query(since=filters.minute(since)))
+
+
+def to_why(start_ms: int, end_ms: int | None) -> None:
+    """Go from a point on another page's chart to "why did it change?", from that time on. For a chart's callback."""
+    st.session_state[_SINCE] = start_ms
 
 
 def times(selection: Mapping[str, Any]) -> tuple[int, int | None] | None:

@@ -68,7 +68,7 @@ def preview(namespace: str) -> None:
         return
     now = handles.now_ms()
     st.markdown(f"**A purge of {literal(words.name(namespace))} would hide {words.many(kept.preview.entries, 'entry', 'entries')}**")
-    chrome.dials(purge.dials(kept), width=156)
+    chrome.dials(purge.dials(kept))
     with st.expander("By tenant"):
         tables.show(purge.tenant_rows(kept.preview), alt="Entries by tenant")
     with st.expander(f"A sample of {len(kept.preview.sample)} entries"):

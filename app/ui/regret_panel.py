@@ -46,7 +46,9 @@ def line(namespace: str | None, now_ms: int) -> None:
     """Draw, on another page, what tuning would win, with the link to the evidence. Nothing while nothing was computed."""
     view = regret.load(handles.ops, horizon=_DEFAULT, namespace=namespace, now_ms=now_ms)
     if view.chosen is not None and view.chosen.findings is not None:
-        chrome.evidence("regret", literal(view.sentence))
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(f"**Is tuning worth it?** {literal(view.sentence)}", width="content")
+            chrome.evidence("regret", "Regret")
 
 
 def waiting(view: Regret) -> bool:

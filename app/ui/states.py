@@ -83,6 +83,12 @@ def stale(last_ms: int | None, now_ms: int) -> None:
         )
 
 
+def sampled(note: str) -> None:
+    """Warn what sampling means for the page's numbers; nothing where nobody samples."""
+    if note:
+        st.warning(f"{literal(note)}.", icon=":material/filter_alt:")
+
+
 def prompts_hidden(what: str) -> None:
     """Note that prompts are not recorded, and what that hides here."""
     st.info(

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
 import streamlit as st
+
+from app.ui.text import literal
+from app.views import definitions
+
+_DRAWN = "tables_drawn"
+_UNSAFE = re.compile(r"[^A-Za-z0-9]+")
 
 
 def percent_bar(label: str, *, help: str | None = None, width: int | None = None) -> Any:  # noqa: A002 - Streamlit's own word
@@ -33,12 +41,13 @@ def show(
     height: int | None = None,
     key: str | None = None,
 ) -> None:
-    """Draw rows as a sortable table. columns: name -> label or column_config."""
+    """Draw rows as a sortable table, with the definition of each number at its heading. columns: name -> column_config."""
     frame = pd.DataFrame(list(rows))
+    _drawn().setdefault(alt, rows)
     st.dataframe(
         frame,
         hide_index=True,
-        column_config=dict(columns or {}),
+        column_config=configured(frame.columns, columns or {}),
         column_order=order,
         height=height if height is not None else "auto",
         key=key,
@@ -47,11 +56,58 @@ def show(
     )
 
 
+def configured(names: Iterable[str], columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns' configuration with what each number is, where none of their own says so."""
+    found = dict(columns)
+    for name in names:
+        told = definitions.column(name)
+        own = found.get(name) or st.column_config.Column()
+        if told and own.get("help") is None:
+            found[name] = {**own, "help": literal(told)}
+    return found
+
+
+def _drawn() -> dict[str, Sequence[Mapping[str, Any]]]:
+    """Return the tables of this page drawn so far, by what they are."""
+    kept: dict[str, Sequence[Mapping[str, Any]]] = st.session_state.setdefault(_DRAWN, {})
+    return kept
+
+
+def begin() -> None:
+    """Forget what another page, or an earlier run of this one, drew."""
+    st.session_state[_DRAWN] = {}
+
+
+@contextmanager
+def offered() -> Iterator[None]:
+    """Draw, at the end of what is drawn inside, each of its tables as files. Charts have theirs beneath them."""
+    around = st.session_state.get(_DRAWN, {})
+    st.session_state[_DRAWN] = {}
+    try:
+        yield
+        offer()
+    finally:
+        st.session_state[_DRAWN] = around
+
+
+def offer() -> None:
+    shown = {alt: rows for alt, rows in _drawn().items() if rows}
+    if not shown:
+        return
+    with st.expander("Save the tables of this page", icon=":material/download:"):
+        for alt, rows in shown.items():
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.markdown(literal(alt), width="stretch")
+                files(rows, name=_UNSAFE.sub("_", alt).lower())
+
+
 def twin(rows: Sequence[Mapping[str, Any]], *, of: str, columns: Mapping[str, Any] | None = None, key: str = "") -> None:
     """Draw a chart's numbers in an expander beneath it, and offer them as files. of: the chart's title."""
     with st.expander(f"Table: {of}"):
         if rows:
-            show(rows, alt=f"The numbers of the chart: {of}", columns=columns)
+            alt = f"The numbers of the chart: {of}"
+            show(rows, alt=alt, columns=columns)
+            _drawn().pop(alt, None)
             files(rows, name=key or of)
         else:
             st.caption("No rows.")

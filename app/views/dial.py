@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """change: words; good: whether that change is welcome (None = neither). help: how it is computed. spark: its course in blocks."""
+    """change: words; good: whether that change is welcome (None = neither). spark: its course in blocks. age: of a figure computed before.
+
+    What the number is stands in `definitions`, by the label. help: what to add to it for this one value.
+    """
 
     label: str
     value: str
@@ -16,3 +19,4 @@ class Dial:
     good: bool | None = None
     help: str = ""
     spark: str = ""
+    age: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from app.analysis.drift import Change
@@ -38,10 +39,9 @@ def dials(view: Drift) -> list[Dial]:
         Dial(
             "Entropy",
             f"{mix.bits:.2f} bits",
-            f"of exact prompts, at most {_most_bits(mix)}; n = {words.count(mix.n)}",
+            f"of exact prompts, {_interval(mix)}, at most {_most_bits(mix)}; n = {words.count(mix.n)}",
             _moved(view.now.rarefied_bits, view.before.rarefied_bits if view.before else None),
-            help=f"Of the prompts' mix, corrected for its bias ({_estimator(mix)}; plug-in {mix.plug_in_bits:.2f}). "
-            "The change is between samples of equal n.",
+            help=f"Estimated by {_estimator(mix)}; plug-in {mix.plug_in_bits:.2f} bits.",
         ),
         Dial(
             "Effective prompts",
@@ -53,13 +53,10 @@ def dials(view: Drift) -> list[Dial]:
         grouped = view.now.clusters
         detail = f"{words.count(grouped.kinds)} clusters, as varied as {grouped.effective:,.0f} equal ones"
         moved = _moved(view.now.rarefied_cluster_bits, view.before.rarefied_cluster_bits if view.before else None)
-        found.append(Dial("Entropy of clusters", f"{grouped.bits:.2f} bits", detail, moved, help=_CLUSTERS))
+        found.append(Dial("Entropy of clusters", f"{grouped.bits:.2f} bits", detail, moved))
     if before:
         found += _compared(view, min(mix.n, before.n) >= FEW)
     return found
-
-
-_CLUSTERS = "Prompts whose vectors have a cosine of 0.94 or more are one cluster, or whose 64-bit SimHashes differ in 7 bits at most."
 
 
 def grouped_by(view: Drift) -> str:
@@ -84,12 +81,17 @@ def _compared(view: Drift, judged: bool) -> list[Dial]:
     if not judged or panel is None or panel.change is None:
         return [Dial("Change of the mix", words.NO_DATA, f"too few to judge: {FEW} needed in each"), fresh]
     detail = f"{_verdict(panel)}: chance alone gives up to {panel.change.null:.3f}"
-    meaning = "Jensen-Shannon divergence, 0 to 1, at equal n; chance: parts of both windows dealt anew."
-    return [Dial("Change of the mix", f"{panel.change.effect:.3f} bits", detail, good=False if panel.alarm else None, help=meaning), fresh]
+    return [Dial("Change of the mix", f"{panel.change.effect:.3f} bits", detail, good=False if panel.alarm else None), fresh]
 
 
 def _estimator(mix: Entropy) -> str:
     return "Chao-Shen, for many were seen once" if mix.bits == mix.chao_shen_bits else "Miller-Madow"
+
+
+def _interval(mix: Entropy) -> str:
+    """Return `95 %: 5.01–5.20`, or why there is none."""
+    found = mix.interval_bits
+    return "too many seen once for an interval" if found is None else f"95 %: {found[0]:.2f}–{found[1]:.2f}"
 
 
 def _most_bits(mix: Entropy) -> str:
@@ -98,6 +100,28 @@ def _most_bits(mix: Entropy) -> str:
 
 def _moved(now: float | None, before: float | None) -> str:
     return "" if now is None or before is None else f"{now - before:+.2f} bits at equal n".replace("-", "−")
+
+
+def front(view: Drift, now_ms: int) -> list[Dial]:
+    """Return the Overview's dials of entropy and of drift: those of this page, with what changed beside them, and their age."""
+    age = "" if view.computed_ms is None else f"computed {words.age(now_ms - view.computed_ms)} ago"
+    return [replace(dial, age=age if dial.value != words.NO_DATA else "") for dial in _front(view)]
+
+
+def _front(view: Drift) -> list[Dial]:
+    found = {dial.label: dial for dial in dials(view)}
+    entropy = found.get("Entropy") or Dial("Entropy", words.NO_DATA, "no prompts in this time" if view.now else "it cannot be read")
+    mix = found.get("Change of the mix")
+    if mix is None:
+        why = "nothing to compare with" if view.now else "it cannot be read"
+        return [entropy, Dial("Drift", words.NO_DATA, why)]
+    if not view.panels or mix.value == words.NO_DATA:
+        return [entropy, replace(mix, label="Drift")]
+    changed = [NAMES[panel.key] for panel in view.panels if panel.alarm]
+    judged = sum(panel.change is not None for panel in view.panels)
+    told = f"changed: {words.listed(changed)}" if changed else f"none of {judged} panels changed"
+    n = next((panel.change.n for panel in view.panels if panel.key == "mix" and panel.change), 0)
+    return [entropy, replace(mix, label="Drift", change=told, detail=f"mix {mix.detail}; n = {words.count(n)} in each")]
 
 
 def _verdict(panel: Panel) -> str:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.analysis.hit_rate import HITS, OUTCOMES, Counts, count
-from app.analysis.intervals import difference, wilson
+from app.analysis.intervals import Difference, difference, widened, wilson
 from app.views import causes, marks, rates, words
 from app.views.decision import reason_in_words
 from app.views.dial import Dial
 from app.views.parts import Failure, attempt
-from app.views.worth import NOTHING, Worth
-from app.views.worth import interval as cluster_interval
+from app.views.worth import NOTHING, Worth, limits, rate_detail
 from app.views.worth import load as load_worth
 from storage.reads import hit_rate, window
 from storage.reads.acts import Mark
@@ -71,6 +70,12 @@ class Loaded:
     worth: Worth = NOTHING
     before: Counts = Counts()  # noqa: RUF009 - frozen
 
+    @property
+    def change(self) -> Difference | None:
+        """The change of the hit rate; both sides as far apart as this window's clusters make them."""
+        design = None if self.worth.requests is None else self.worth.requests.design
+        return difference(widened(self.counts.hit_rate, design), widened(self.before.hit_rate, design))
+
 
 @dataclass(frozen=True, slots=True)
 class HitRate:
@@ -117,12 +122,15 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
         cells = hit_rate.cells(conn, shown, scope, by=rates.BY)
         places = hit_rate.places(conn, shown, scope, limit=_MOST_ROWS)
         earlier = hit_rate.totals(conn, compared, scope)
-        worth = load_worth(conn, shown, scope, cells, usd_per_hour=usd_per_hour)
+        counts = rates.weighed(conn, shown, scope, rates.totals(cells))
+        before = count((row.outcome, row.lookups) for row in earlier if row.cache_kind == rates.RESPONSE)
+        before = rates.weighed(conn, compared, scope, before)
+        worth = load_worth(conn, shown, scope, cells, usd_per_hour=usd_per_hour, sampled=bool(counts.sampled))
         series = hit_rate.series(conn, shown, scope)
         extent = window.extent(conn)
     kinds = {cell.cache_kind for cell in cells} - {rates.RESPONSE}
     return Loaded(
-        counts=rates.totals(cells),
+        counts=counts,
         buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms),
         funnel=rates.funnel(cells),
         places=tuple(places),
@@ -132,7 +140,7 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
         ),
         extent=extent,
         worth=worth,
-        before=count((row.outcome, row.lookups) for row in earlier if row.cache_kind == rates.RESPONSE),
+        before=before,
     )
 
 
@@ -159,15 +167,17 @@ def _sentence(loaded: Loaded | None, window_name: str, before_name: str) -> tupl
         return "The telemetry database does not answer: no hit rate is known here", True
     share = loaded.counts.hit_rate
     if share is None:
+        if loaded.counts.untold:
+            return f"No hit rate can be told for {window_name}: {rates.refusal(loaded.counts)}.", True
         return f"No eligible lookups in {window_name}: there is no hit rate to show.", False
     parts = [
         f"{words.percent(loaded.counts.share(outcome))} {words.OUTCOME_NAMES[outcome].replace(' hit', '')}"
         for outcome in HITS
         if loaded.counts.of(outcome)
     ]
-    change = difference(share, loaded.before.hit_rate)
+    change = loaded.change
     moved = change is not None and change.clear and abs(change.ratio) >= causes.MIN_CHANGE
-    told = f"Hit rate {words.percent(share)} ({words.interval(share)}, n = {words.count(share.n)}) in {window_name}"
+    told = f"Hit rate {words.percent(share)} ({limits(loaded.worth.requests, share)}, n = {words.count(share.n)}) in {window_name}"
     if change is not None and moved:
         told += f", {'up' if change.ratio > 0 else 'down'} {abs(change.ratio) * 100:.1f} points on {before_name}"
     told += f": {words.listed(parts)}." if parts else ": no hits."
@@ -182,15 +192,6 @@ def _miss(reason: str) -> str:
     return reason_in_words(reason) if reason else "nothing stored that matches"
 
 
-_RATE_HELP = (
-    "Hits / (hits + coalesced + misses), traffic of the response cache only. The first interval draws whole clusters: the lookups of one "
-    "tenant in one step of the chart, which come together. The second takes every lookup as independent, and is too narrow. The change "
-    "is against the period chosen in the bar."
-)
-_KIND_HELP = "Share of the same denominator as the hit rate: hits + coalesced + misses."
-_HOLDOUT_HELP = "The hit rate had nothing been held out: held-out lookups would have been hits, and were sent upstream to learn the truth."
-
-
 def coverage_dials(loaded: Loaded) -> list[Dial]:
     """Return the hit rate, and beside it what is not in its denominator."""
     counts, requests = loaded.counts, loaded.worth.requests
@@ -201,26 +202,24 @@ def coverage_dials(loaded: Loaded) -> list[Dial]:
     ]
     for label, outcomes in (*kinds, ("Coalesced", ("coalesced",))):
         share = counts.share(*outcomes)
-        detail = f"{words.count(share.k)} of {words.count(share.n)}, 95 %: {words.interval(share)}" if share else "no eligible lookups"
-        change = difference(share, loaded.before.share(*outcomes))
+        detail = f"{words.count(share.k)} of {words.count(share.n)}, 95 %: {words.interval(share)}" if share else rates.nothing(counts)
+        change = loaded.change if label == "Hit rate" else difference(share, loaded.before.share(*outcomes))
         told = "" if change is None else f"{words.points(change)}{'' if change.clear else ', within noise'}"
         good = None if change is None or not change.clear or label == "Coalesced" else change.ratio > 0
         if label == "Hit rate" and share:
-            detail = f"{words.count(share.k)} of {words.count(share.n)}; 95 % by request: {cluster_interval(requests)}; "
-            detail += f"as if independent: {words.interval(share)}"
-        rows.append(Dial(label, words.percent(share), detail, told, good, _RATE_HELP if label == "Hit rate" else _KIND_HELP))
+            detail = rate_detail(requests, share)
+        rows.append(Dial(label, words.percent(share), detail, told, good))
     held = loaded.worth.without_holdout
-    if held:
+    if held and not counts.sampled:
         detail = f"{words.count(held.k)} of {words.count(held.n)}, 95 %: {words.interval(held)}"
-        rows.append(Dial("Without holdout", words.percent(held), detail, help=_HOLDOUT_HELP))
+        rows.append(Dial("Without holdout", words.percent(held), detail))
     covered = counts.coverage
     rows.append(
         Dial(
             "Could hit",
             words.percent(covered),
-            f"{words.count(counts.eligible)} of {words.count(counts.total)} lookups; "
+            f"{words.count(counts.eligible)} of {words.count(counts.total)} lookups{' received' if counts.sampled else ''}; "
             f"{words.count(counts.of('bypass'))} bypassed, {words.count(counts.of('error'))} failed",
-            help="Lookups in the hit rate's denominator, of all. Bypasses and errors are outside it.",
         )
     )
     return rows

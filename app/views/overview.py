@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
 from app.analysis.hit_rate import HITS, Counts, Mover, movers
-from app.analysis.intervals import Difference, difference
-from app.views import marks, rates, words
+from app.analysis.intervals import Difference, Ratio, difference, widened
+from app.views import marks, rates, words, worth
 from app.views.parts import Failure, Part, attempt
 from storage.reads import hit_rate, overview, sources, window
 from storage.reads.acts import Mark
@@ -55,10 +55,13 @@ class Traffic:
     movers: tuple[Mover, ...]
     extent: Extent
     sources: tuple[SourceStatus, ...]
+    requests: Ratio | None = None  # the hit rate over clusters, as on its own page
 
     @property
     def change(self) -> Difference | None:
-        return difference(self.counts.hit_rate, self.before.hit_rate)
+        """The change of the hit rate; both sides as far apart as this window's clusters make them."""
+        design = None if self.requests is None else self.requests.design
+        return difference(widened(self.counts.hit_rate, design), widened(self.before.hit_rate, design))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,20 +113,23 @@ def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, now_ms
         latencies = overview.latencies(conn, shown, scope)
         extent = window.extent(conn)
         senders = sources.sources(conn)
+        counts, earlier = rates.weighed(conn, shown, scope, rates.totals(cells)), rates.weighed(conn, compared, scope, rates.totals(before))
+        requests = None if counts.sampled else worth.requests(conn, shown, scope)
     response = [cell for cell in cells if cell.cache_kind == rates.RESPONSE]
     hits = [cell for cell in response if cell.outcome in HITS]
     return Traffic(
-        counts=rates.totals(cells),
-        before=rates.totals(before),
+        counts=counts,
+        before=earlier,
         buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms),
         latency=rates.latency(latencies),
         saved_usd=_sum(hits, "saved_nusd", "saved_usd_n", 1e-9),
         spent_usd=_sum([cell for cell in response if cell.outcome not in HITS], "cost_nusd", "cost_n", 1e-9),
         saved_tokens=_tokens(hits),
         saved_ms=_sum(hits, "saved_us", "saved_us_n", 1e-3),
-        movers=tuple(movers(rates.by(cells, "namespace"), rates.by(before, "namespace"))),
+        movers=() if counts.untold or earlier.untold else tuple(movers(rates.by(cells, "namespace"), rates.by(before, "namespace"))),
         extent=extent,
         sources=tuple(senders),
+        requests=requests,
     )
 
 
@@ -198,11 +204,14 @@ def _sentence(
     broken = bool(trouble)
     share = traffic.counts.hit_rate
     if share is None:
+        if traffic.counts.untold:
+            return f"No hit rate can be told for {window_name}: {rates.refusal(traffic.counts)}.{trouble}", True
         if traffic.counts.total:
             n = words.count(traffic.counts.total)
             return f"No lookup could hit in {window_name}: all {n} were bypassed or failed.{trouble}", True
         return f"No lookups in {window_name}: there is no hit rate to show.{trouble}", broken
-    head = f"Hit rate {words.percent(share)} ({words.interval(share)}, n = {words.count(share.n)}) in {window_name}"
+    told = worth.limits(traffic.requests, share)
+    head = f"Hit rate {words.percent(share)} ({told}, n = {words.count(share.n)}) in {window_name}"
     told, bad = _change(traffic, marks, before_name)
     errors = traffic.counts.of("error")
     if errors * 100 > traffic.counts.total:

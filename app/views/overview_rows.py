@@ -3,46 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from urllib.parse import urlencode
 
 from app.analysis.hit_rate import HITS, OUTCOMES
 from app.analysis.intervals import difference
-from app.views import rates, words
+from app.views import rates, words, worth
 from app.views.dial import Dial
 from app.views.overview import Health, Sum, Traffic
 
 _STATES = {"ok": "OK", "warn": "look", "failed": "failed", "unknown": "unknown"}
 
 
-def rate_dials(traffic: Traffic) -> list[Dial]:
-    """Hit rate, then each kind's share of the same denominator."""
-    kinds: list[tuple[str, tuple[str, ...], bool | None]] = [
-        ("Hit rate", HITS, True),
-        ("Exact hits", ("exact_hit",), True),
-        ("Semantic hits", ("semantic_hit",), True),
-        ("Coalesced", ("coalesced",), None),
-        ("Misses", ("miss",), False),
+def rate_dial(traffic: Traffic) -> Dial:
+    """Return the first of the four dials: the hit rate, its change and its course."""
+    made, share = _share(traffic, "Hit rate", HITS, up_is_good=True), traffic.counts.hit_rate
+    return replace(made, detail=worth.rate_detail(traffic.requests, share)) if share else made
+
+
+def share_dials(traffic: Traffic) -> list[Dial]:
+    """Return each kind's share of the hit rate's denominator."""
+    kinds: list[tuple[str, str, bool | None]] = [
+        ("Exact hits", "exact_hit", True),
+        ("Semantic hits", "semantic_hit", True),
+        ("Coalesced", "coalesced", None),
+        ("Misses", "miss", False),
     ]
     rest = [outcome for outcome in ("partial_hit", "stale_hit") if traffic.counts.of(outcome)]
-    kinds[3:3] = [(words.OUTCOME_NAMES[outcome].capitalize() + "s", (outcome,), True) for outcome in rest]
-    found = []
-    for label, outcomes, up_is_good in kinds:
-        share, before = traffic.counts.share(*outcomes), traffic.before.share(*outcomes)
-        change = difference(share, before)
-        detail = f"{words.count(share.k)} of {words.count(share.n)}, 95 %: {words.interval(share)}" if share else "no eligible lookups"
-        told = "" if change is None else f"{words.points(change)}{'' if change.clear else ', within noise'}"
-        good = None if change is None or not change.clear or up_is_good is None else (change.ratio > 0) == up_is_good
-        course = [bucket.counts.share(*outcomes) for bucket in traffic.buckets]
-        spark = words.spark([None if part is None else part.ratio for part in course], top=1.0)
-        found.append(Dial(label, words.percent(share), detail, told, good, _SHARE_HELP if label != "Hit rate" else _RATE_HELP, spark))
-    return found
+    kinds[2:2] = [(words.OUTCOME_NAMES[outcome].capitalize() + "s", outcome, True) for outcome in rest]
+    return [_share(traffic, label, (outcome,), up_is_good=good) for label, outcome, good in kinds]
 
 
-_RATE_HELP = (
-    "Hits / (hits + coalesced + misses), traffic only. Bypasses and errors are not in the denominator. "
-    "The interval is Wilson's; the change is against the period chosen in the bar. The strip is its course, from 0 to 100 %."
-)
-_SHARE_HELP = "Share of the same denominator as the hit rate: hits + coalesced + misses."
+def _share(traffic: Traffic, label: str, outcomes: tuple[str, ...], *, up_is_good: bool | None) -> Dial:
+    share, before = traffic.counts.share(*outcomes), traffic.before.share(*outcomes)
+    change = traffic.change if outcomes == HITS else difference(share, before)
+    detail = f"{words.count(share.k)} of {words.count(share.n)}, 95 %: {words.interval(share)}" if share else rates.nothing(traffic.counts)
+    told = "" if change is None else f"{words.points(change)}{'' if change.clear else ', within noise'}"
+    good = None if change is None or not change.clear or up_is_good is None else (change.ratio > 0) == up_is_good
+    course = [bucket.counts.share(*outcomes) for bucket in traffic.buckets]
+    spark = words.spark([None if part is None else part.ratio for part in course], top=1.0)
+    return Dial(label, words.percent(share), detail, told, good, spark=spark)
 
 
 def other_dials(traffic: Traffic) -> list[Dial]:
@@ -58,26 +58,25 @@ def other_dials(traffic: Traffic) -> list[Dial]:
                 f"Duration, {name}",
                 words.duration_ms(side.p50_ms),
                 f"median; 95 % within {words.duration_ms(side.p95_ms)}, n = {words.count(side.n)}{part}" if side.n else NONE,
-                help="The whole request, upstream included. Errors are left out.",
             )
             for name, side in (("hit", latency.hit), ("no hit", latency.no_hit))
         ),
-        Dial(
-            "Money saved",
-            words.money(traffic.saved_usd.value),
-            f"{_known(traffic.saved_usd)}; {spent}",
-            help="What the hits' upstream calls cost when they were made. Lookups without a known price are not counted, and said.",
-        ),
+        _money(traffic.saved_usd, spent),
         Dial(
             "Tokens saved",
             words.NO_DATA if traffic.saved_tokens.value is None else words.count(int(traffic.saved_tokens.value)),
             f"{_known(traffic.saved_tokens, what='counts')}",
-            help="Input and output tokens of the answers that hits served.",
         ),
     ]
 
 
 NONE = "no requests of this kind"
+
+
+def _money(saved: Sum, spent: str) -> Dial:
+    if saved.value is not None and saved.value < 0:
+        return Dial("Money saved", words.NO_DATA, "a negative cost was reported: no saving can be told; Sources names its senders")
+    return Dial("Money saved", words.money(saved.value), f"{_known(saved)}; {spent}")
 
 
 def _known(total: Sum, *, what: str = "price") -> str:
@@ -117,7 +116,7 @@ def mover_rows(traffic: Traffic, query: Mapping[str, str], *, limit: int = 8) ->
             "95 %": words.interval(mover.now.hit_rate),
             "n": mover.now.eligible,
             "n before": mover.before.eligible,
-            "hit rate page": f"/hit_rate?{link}" if (link := _link(mover.name, query)) else None,
+            "rate": f"/hit_rate?{link}" if (link := _link(mover.name, query)) else None,
             "traces": f"/traces?{link}" if link else None,
         }
         for mover in traffic.movers[:limit]

@@ -96,12 +96,7 @@ def dials(preview: PurgePreview) -> list[Dial]:
     found = preview.preview
     span = f"{words.instant(found.oldest_ms)} to {words.instant(found.newest_ms)} UTC" if found.oldest_ms else ""
     return [
-        Dial(
-            "Entries",
-            words.count(found.entries),
-            "visible now, counted by the engine",
-            help="Entries that may be served at this moment.",
-        ),
+        Dial("Entries", words.count(found.entries), "visible now, counted by the engine"),
         Dial("Size", size(found.bytes), "in the shared store"),
         Dial("Tenants", words.count(len(found.tenants)), _most(found.tenants)),
         Dial("Models", words.count(len(found.models)), _most(found.models)),
@@ -119,12 +114,11 @@ def _stake(preview: PurgePreview) -> list[Dial]:
     detail = "recorded traffic of the last hour"
     unpriced = "no price is known for its models" if stake.saved_usd_per_minute is None else "only some hits have a price"
     return [
-        Dial("Hits a minute", f"{stake.hits_per_minute:,.2f}", detail, help="Hits at stake: mean of the last hour."),
+        Dial("Hits a minute", f"{stake.hits_per_minute:,.2f}", detail),
         Dial(
             "Saved a minute",
             words.money(stake.saved_usd_per_minute),
             unpriced if stake.partial else detail,
-            help="What those hits saved upstream.",
         ),
     ]
 

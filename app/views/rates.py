@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from app.analysis.hit_rate import HITS, Counts, count
+from sqlalchemy import Connection
+
+from app.analysis.hit_rate import HITS, Counts, Sampled, count
 from app.analysis.intervals import Share, wilson
 from app.views import words
+from storage.reads import sampling
 from storage.reads.hit_rate import Cell, Count
 from storage.reads.overview import Latencies
-from storage.reads.window import MINUTE_MS, Window
+from storage.reads.window import MINUTE_MS, Scope, Window
 from storage.sketch import Sketch
 
 RESPONSE = "response"
@@ -40,6 +43,38 @@ def buckets(rows: Iterable[Count], window: Window, *, cache_kind: str, now_ms: i
 
 def totals(cells: Iterable[Cell], *, cache_kind: str = RESPONSE) -> Counts:
     return count((cell.outcome, cell.lookups) for cell in cells if cell.cache_kind == cache_kind)
+
+
+def weighed(conn: Connection, window: Window, scope: Scope, counts: Counts) -> Counts:
+    """Return the counts with what of them a sampler kept, so that every share of them is weighed, or refused."""
+    found = sampling.kept(conn, window, scope)
+    return replace(counts, sampled=tuple(Sampled(one.ratio, one.outcome, one.lookups) for one in found)) if found else counts
+
+
+def refusal(counts: Counts) -> str:
+    """Return why no share of these lookups can be told, '' when it can or when there is none."""
+    if not counts.untold:
+        return ""
+    n, of = words.count(counts.untold), words.count(counts.total)
+    return f"{n} of {of} lookups outlived a sampler that does not tell how many it drops: a share of what is left says nothing of all"
+
+
+def nothing(counts: Counts) -> str:
+    """Return why there is no share: none can be told, or nothing was eligible."""
+    return refusal(counts) or "no eligible lookups"
+
+
+def sampled_note(counts: Counts) -> str:
+    """Return what sampling means for the page's numbers, '' when nobody samples."""
+    if not counts.sampled:
+        return ""
+    if counts.untold:
+        return f"Telemetry is sampled: {refusal(counts)}. Counts and sums are of what came"
+    n = words.count(sum(one.lookups for one in counts.sampled))
+    return (
+        f"Telemetry is sampled: {n} of {words.count(counts.total)} lookups were kept with a known probability. Rates weigh them by its "
+        "inverse; charts, tables and sums are of what came"
+    )
 
 
 def by(cells: Iterable[Cell], dimension: str, *, cache_kind: str = RESPONSE) -> dict[str, Counts]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from app.analysis.regret import FEW, Amount, Findings, Knob, from_json
+from app.analysis.regret import FEW, Amount, Findings, Knob, from_json, whole
 from app.views import words
 from app.views.dial import Dial
 from app.views.parts import Failure, attempt
@@ -182,8 +182,6 @@ def dials(row: Row, horizon: str) -> list[Dial]:
             "Regret, money",
             range_words(low.usd, high.usd, words.money),
             f"in {HORIZONS[horizon]}; {words.money(saved)} was saved" if saved is not None else "no lookup has a price",
-            help="What a perfect cache in today's space would have saved beyond what was recorded: at least with today's lifetime and "
-            "exact keys, at most with any lifetime, or with semantic matches.",
         ),
         Dial("Regret, hits", range_words(low.hits, high.hits, _hits), n),
         Dial("Regret, time", range_words(low.ms, high.ms, words.duration_ms), "waiting that hits would have saved"),
@@ -196,9 +194,36 @@ def dials(row: Row, horizon: str) -> list[Dial]:
             "Space today",
             space_words(found.capacity, found),
             f"the most that entries of {words.age(found.ttl_ms)} take together",
-            help="Computed from the recorded stores and the lifetime in force. Nothing has to be evicted in so much space.",
         ),
     ]
+
+
+def front(day: Regret, week: Regret) -> Dial:
+    """Return the Overview's dial: what a perfect cache would have won in all the namespaces shown, from the newest analyses.
+
+    week: the same over the last seven days, to compare with.
+    """
+    found = [row.findings for row in day.rows if row.findings is not None]
+    ends = whole(found)
+    if ends is None:
+        lookups = sum(row.usable for row in day.rows)
+        why = f"too little data: {words.count(lookups)} usable lookups, {FEW} needed in a namespace" if day.rows else "not computed yet"
+        return Dial("Regret", words.NO_DATA, "it cannot be read" if day.failures else why)
+    low, high = ends
+    lookups, of = sum(one.lookups for one in found), sum(one.lookups / one.rate for one in found)
+    worst = f"; most in {words.name(day.chosen.namespace, 24)}" if day.chosen and len(found) > 1 else ""
+    hits = f"{range_words(low.hits, high.hits, _hits)} hits, {_parts(ends, of)} of lookups"
+    detail = f"{hits if high.usd is not None else _parts(ends, of) + ' of lookups'}; n = {words.count(lookups)} in 24 h{worst}"
+    value = range_words(low.usd, high.usd, words.money) if high.usd is not None else f"{range_words(low.hits, high.hits, _hits)} hits"
+    weekly = [row.findings for row in week.rows if row.findings is not None]
+    then = whole(weekly)
+    told = "" if then is None else f"7 days: {_parts(then, sum(one.lookups / one.rate for one in weekly))} of lookups"
+    age = f"computed {words.age(day.now_ms - (day.computed_ms or day.now_ms))} ago{', old' if day.old else ''}"
+    return Dial("Regret", value, detail, told, age=age)
+
+
+def _parts(ends: tuple[Amount, Amount], of: float) -> str:
+    return range_words(ends[0].hits / of, ends[1].hits / of, lambda value: words.ratio(min(1.0, value or 0.0)))
 
 
 def namespace_rows(view: Regret) -> list[dict[str, Any]]:

@@ -68,12 +68,7 @@ def dials(plan: WarmupPlan) -> list[Dial]:
     return [
         Dial("To ask", words.count(len(warmable)), f"of {words.count(plan.distinct)} different requests that missed"),
         Dial("Misses they made", words.count(sum(item.misses for item in warmable)), f"of {words.count(plan.misses)} in this time"),
-        Dial(
-            "Cost, at most",
-            words.money(plan.cost_usd),
-            known,
-            help="What the same requests cost when they missed. What is there already costs nothing.",
-        ),
+        Dial("Cost, at most", words.money(plan.cost_usd), known),
         Dial("Tokens", words.count(round(plan.tokens)), "as they were reported before"),
         Dial("Takes at least", words.age(plan.seconds * 1000), "at the rate that the setting allows"),
     ]

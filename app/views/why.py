@@ -126,7 +126,11 @@ def load(
 
 def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
     cells_now, cells_before = (hit_rate.cells(conn, side, scope, by=rates.BY) for side in (sides.now, sides.before))
-    now, before = rates.totals(cells_now), rates.totals(cells_before)
+    now = rates.weighed(conn, sides.now, scope, rates.totals(cells_now))
+    before = rates.weighed(conn, sides.before, scope, rates.totals(cells_before))
+    refused = rates.refusal(now) or rates.refusal(before)
+    if refused:
+        return Why(sides, None, None, now, before, (), (), (), (), (), Verdict("none", refused), 1, ())
     if min(now.eligible, before.eligible) < FEW:
         return Why(sides, now.hit_rate, before.hit_rate, now, before, (), (), (), (), (), causes.UNKNOWN, 1, ())
     mine, earlier = (changes.segments(conn, side, scope) for side in (sides.now, sides.before))
@@ -183,6 +187,8 @@ def _became(now: Sequence[Cell], before: Sequence[Cell], now_of: int, before_of:
 
 
 def _joined(told: Why, seen: Sequence[Mark], failure: Failure | None) -> Why:
+    if told.counts_now.untold or told.counts_before.untold:
+        return replace(told, failures=(failure,) if failure else ())
     events = tuple(sorted([*told.events, *(causes.of_mark(mark) for mark in seen)], key=lambda event: event.at_ms))
     verdict = causes.verdict(told.change, told.segments, told.became, events, told.sides.now)
     return replace(told, events=events, verdict=verdict, failures=(failure,) if failure else ())

@@ -19,6 +19,8 @@ _FILTERS = {"namespace", "tenant", "model"}  # dimensions that the filter bar ha
 def headline(view: Why) -> str:
     """Return the answer in a sentence: `Cache: down 21.3 points since 14:05 UTC. namespace faq explains −20.9 points, …`."""
     change = view.change
+    if view.counts_now.untold or view.counts_before.untold:
+        return f"No change can be told: {view.verdict.told}."
     if view.rate_now is None or view.rate_before is None or change is None:
         side = "this time" if view.rate_now is None else view.sides.name
         return f"Nothing to explain: no eligible lookups in {side}."

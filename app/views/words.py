@@ -60,7 +60,7 @@ def money(usd: float | None) -> str:
     if usd is None:
         return NO_DATA
     digits = 2 if abs(usd) >= 1 or usd == 0 else 4 if abs(usd) >= 0.01 else 6
-    return f"${usd:,.{digits}f}"
+    return f"{'−' if usd < 0 else ''}${abs(usd):,.{digits}f}"
 
 
 def duration_ms(value: float | None) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -13,7 +13,7 @@ from app.analysis.savings import Savings, savings
 from app.views import rates, words
 from app.views.dial import Dial
 from storage.reads import hit_rate, window
-from storage.reads.hit_rate import Cell, Cluster
+from storage.reads.hit_rate import Cell, Cluster, Priced
 from storage.reads.window import Scope, Window
 
 HELD_OUT = "holdout"  # the reason of a miss that would have been a hit, and was sent upstream to learn the truth
@@ -22,12 +22,16 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Weighted:
-    """A share by another weight. known and of: eligible lookups that reported it, of all. refused: why there is none, '' = there is."""
+    """A share by another weight. known and of: eligible lookups that it stands for, of all. refused: why there is none, '' = there is.
+
+    reported: of the known, those that told their weight themselves; None = all.
+    """
 
     ratio: Ratio | None
     known: int
     of: int
     refused: str = ""
+    reported: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Worth:
     since_ms: int | None
     usd: Savings
     ms: Savings
+    sampled: bool = False
 
 
 NOTHING = Worth(
@@ -49,10 +54,20 @@ NOTHING = Worth(
 )
 
 
-def load(conn: Connection, shown: Window, scope: Scope, cells: Sequence[Cell], *, usd_per_hour: float | None) -> Worth:
-    """Return it for the window. cells: the window's, of the same scope. usd_per_hour: what running the cache costs, None = unknown."""
+def load(
+    conn: Connection, shown: Window, scope: Scope, cells: Sequence[Cell], *, usd_per_hour: float | None, sampled: bool = False
+) -> Worth:
+    """Return it for the window. cells: the window's, of the same scope. usd_per_hour: what running the cache costs, None = unknown.
+
+    sampled: a sampler kept some of them. Sums of what came are then no sums of all: there is nothing but the rate itself.
+    """
+    if sampled:
+        refused = Weighted(None, 0, 0, "telemetry is sampled, and sums of what came are no sums of all")
+        return replace(NOTHING, tokens=refused, money=refused, sampled=True)
     mine = [cell for cell in cells if cell.cache_kind == rates.RESPONSE and cell.outcome in ELIGIBLE]
-    found = hit_rate.clusters(conn, shown, scope)
+    models = hit_rate.priced(conn, shown, scope)
+    scales = _scales(models)
+    found = hit_rate.clusters(conn, shown, scope, scales=scales)
     first_ms = window.extent(conn).first_ms
     counts = rates.totals(cells)
     lifetime, since_ms = _lifetime(conn, shown, scope)
@@ -63,9 +78,9 @@ def load(conn: Connection, shown: Window, scope: Scope, cells: Sequence[Cell], *
     hours = (shown.end_ms - max(shown.start_ms, first_ms or shown.start_ms)) / _HOUR_MS
     whole_scope = scope == Scope(purpose=scope.purpose)
     return Worth(
-        requests=clustered([one.hits for one in found], [one.eligible for one in found]),
+        requests=_requests(found),
         tokens=_tokens(mine, found),
-        money=_money(mine, found),
+        money=_money(models, scales, found),
         without_holdout=wilson(counts.hits + held, counts.eligible) if held else None,
         lifetime=lifetime,
         since_ms=since_ms,
@@ -87,6 +102,22 @@ def load(conn: Connection, shown: Window, scope: Scope, cells: Sequence[Cell], *
     )
 
 
+def requests(conn: Connection, shown: Window, scope: Scope) -> Ratio | None:
+    """Return the window's hit rate with its interval over clusters."""
+    return _requests(hit_rate.clusters(conn, shown, scope))
+
+
+def _requests(found: Sequence[Cluster]) -> Ratio | None:
+    return clustered([one.hits for one in found], [one.eligible for one in found])
+
+
+def limits(ratio: Ratio | None, share: Share) -> str:
+    """Return the hit rate's interval for a sentence: over clusters, or Wilson's where there are too few of them."""
+    if ratio is None or ratio.low_ratio is None or ratio.high_ratio is None:
+        return words.interval(share)
+    return f"{ratio.low_ratio * 100:.1f}–{ratio.high_ratio * 100:.1f} %"
+
+
 def _lifetime(conn: Connection, shown: Window, scope: Scope) -> tuple[Share | None, int | None]:
     """Return the hit rate of all that rollups still hold, and since when."""
     rows = [row for row in hit_rate.totals(conn, Window(0, shown.end_ms), scope) if row.cache_kind == rates.RESPONSE]
@@ -103,16 +134,49 @@ def _tokens(cells: Sequence[Cell], found: Sequence[Cluster]) -> Weighted:
     return Weighted(clustered([one.hit_tokens for one in found], [one.tokens for one in found]), known, of)
 
 
-def _money(cells: Sequence[Cell], found: Sequence[Cluster]) -> Weighted:
+_ENOUGH_PRICED = 30  # of a model's hits, or of its misses, from which their mean stands for the others; or half of them
+_LEAST_PRICED = 0.5  # of the lookups that must be in models with prices
+
+
+def _scales(models: Sequence[Priced]) -> dict[str, tuple[float, float]]:
+    """Return what stands for a model's hits and misses without a price: both sides scaled to all of theirs, or the model left out.
+
+    Weighing what has a price alone would make the rate too high where misses lack prices, and too low where hits do.
+    """
+    return {
+        one.model: (one.hits / max(1, one.hits_priced), one.misses / max(1, one.misses_priced))
+        for one in models
+        if all(n >= min(_ENOUGH_PRICED, of / 2) for n, of in ((one.hits_priced, one.hits), (one.misses_priced, one.misses)))
+    }
+
+
+def _money(models: Sequence[Priced], scales: Mapping[str, tuple[float, float]], found: Sequence[Cluster]) -> Weighted:
     """Return what the hits saved of what all would have cost without the cache; coalesced lookups have no price of their own."""
-    priced = [cell for cell in cells if cell.outcome != "coalesced"]
-    of = sum(cell.lookups for cell in priced)
-    known = sum(cell.saved_usd_n if cell.outcome in HITS else cell.cost_n for cell in priced)
-    if not known:
+    mine = [one for one in models if one.model in scales]
+    of, known = sum(one.hits + one.misses for one in models), sum(one.hits + one.misses for one in mine)
+    reported = sum(one.hits_priced + one.misses_priced for one in mine)
+    if not sum(one.hits_priced + one.misses_priced for one in models):
         return Weighted(None, 0, of, "no lookup has a known price")
+    if known < _LEAST_PRICED * of:
+        hits = f"{words.count(sum(one.hits_priced for one in models))} of {words.count(sum(one.hits for one in models))} hits"
+        misses = f"{words.count(sum(one.misses_priced for one in models))} of {words.count(sum(one.misses for one in models))} misses"
+        why = f"too few prices to compare: {hits} and {misses} have one, and a model is weighed only when both its hits and its misses do"
+        return Weighted(None, known, of, why)
     if any(one.saved_nusd < 0 or one.spent_nusd < 0 for one in found):
         return Weighted(None, known, of, "a negative cost was reported")
-    return Weighted(clustered([one.saved_nusd for one in found], [one.saved_nusd + one.spent_nusd for one in found]), known, of)
+    ratio = clustered([one.saved_nusd for one in found], [one.saved_nusd + one.spent_nusd for one in found])
+    return Weighted(ratio, known, of, "" if ratio else "every known price is 0", reported)
+
+
+def rate_detail(ratio: Ratio | None, share: Share) -> str:
+    """Return what stands under the hit rate: numerator, denominator, the interval over clusters, and the one as if independent.
+
+    ratio: None = the lookups are sampled, and both counts are estimates.
+    """
+    counted = f"{words.count(share.k)} of {words.count(share.n)}"
+    if ratio is None:
+        return f"about {counted}, weighed by 1/p; 95 %: {words.interval(share)}"
+    return f"{counted}; 95 % by request: {interval(ratio)}; as if independent: {words.interval(share)}"
 
 
 def interval(ratio: Ratio | None) -> str:
@@ -126,49 +190,49 @@ def interval(ratio: Ratio | None) -> str:
 
 def dials(worth: Worth) -> list[Dial]:
     """Return the weighted rates, the lifetime's, and what is saved net."""
+    if worth.sampled:
+        return [
+            Dial(label, words.NO_DATA, worth.money.refused) for label in ("By tokens", "By money", "Money saved, net", "Time saved, net")
+        ]
     return [
-        _weighted("By tokens", worth.tokens, "reported tokens", _TOKENS),
-        _weighted("By money", worth.money, "a known price", _MONEY),
+        _weighted("By tokens", worth.tokens, "with reported tokens"),
+        _weighted("By money", worth.money, "in models with prices"),
         Dial(
             "Lifetime",
             words.percent(worth.lifetime),
             f"since {words.instant(worth.since_ms)[:10]}, n = {words.count(worth.lifetime.n)}" if worth.lifetime else "no eligible lookups",
-            help="The hit rate of all lookups on record with these filters. It moves slowly: judge by the window's.",
         ),
         _net_money(worth.usd),
         _net_time(worth.ms),
     ]
 
 
-_TOKENS = "Input and output tokens of the answers that hits served, of those of all eligible lookups that reported tokens."
-_MONEY = "What the hits' calls would have cost, of what all would have cost without the cache. Lookups without a price are left out."
-
-
-def _weighted(label: str, found: Weighted, what: str, meaning: str) -> Dial:
+def _weighted(label: str, found: Weighted, what: str) -> Dial:
     if found.ratio is None:
-        return Dial(label, words.NO_DATA, found.refused or "no eligible lookups", help=meaning)
-    detail = f"95 %: {interval(found.ratio)}; {words.count(found.known)} of {words.count(found.of)} with {what}"
-    return Dial(label, words.ratio(found.ratio.ratio), detail, help=meaning)
+        return Dial(label, words.NO_DATA, found.refused or "no eligible lookups")
+    detail = f"95 %: {interval(found.ratio)}; {words.count(found.known)} of {words.count(found.of)} {what}"
+    if found.reported is not None:
+        detail += f", {words.count(found.reported)} of them with a price"
+    return Dial(label, words.ratio(found.ratio.ratio), detail)
 
 
 def _net_money(found: Savings) -> Dial:
-    meaning = "What the hits saved, at the mean of those with a known price, less the setting cache_usd_per_hour for the time shown. "
-    meaning += "Break-even: the hit rate at which nothing is left. Wrong answers cost nothing here."
     if found.gross is None:
-        return Dial("Money saved, net", words.NO_DATA, "no hit has a known price", help=meaning)
+        return Dial("Money saved, net", words.NO_DATA, "no hit has a known price")
+    if found.gross < 0:
+        return Dial("Money saved, net", words.NO_DATA, "a negative cost was reported")
     if found.net is None:
         gross = f"gross {words.money(found.gross)}; what the cache costs is not known for this selection"
-        return Dial("Money saved, gross", words.money(found.gross), f"{gross} (setting cache_usd_per_hour)", help=meaning)
+        return Dial("Money saved, gross", words.money(found.gross), f"{gross} (setting cache_usd_per_hour)")
     detail = f"{words.money(found.gross)} less {words.money(found.cost)}; {_break_even(found)}"
-    return Dial("Money saved, net", words.money(found.net), detail, good=found.net >= 0, help=meaning)
+    return Dial("Money saved, net", words.money(found.net), detail, good=found.net >= 0)
 
 
 def _net_time(found: Savings) -> Dial:
-    meaning = "The hits' upstream time, less their own time in the cache, less the time that misses spent in the cache in vain."
     if found.gross is None or found.net is None:
-        return Dial("Time saved, net", words.NO_DATA, "no lookup reported its times", help=meaning)
+        return Dial("Time saved, net", words.NO_DATA, "no lookup reported its times")
     detail = f"{words.duration_ms(found.gross)} less {words.duration_ms(found.cost)}; {_break_even(found)}"
-    return Dial("Time saved, net", words.duration_ms(found.net), detail, help=meaning)
+    return Dial("Time saved, net", words.duration_ms(found.net), detail)
 
 
 def _break_even(found: Savings) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from collectors import dialects
+from collectors import dialects, sampling
 from collectors.dialects.base import NOTHING, Dialect, Reading, Timing, error_served, text
 from collectors.dialects.prompts import without_prompts, without_prose
 from collectors.otlp.bounds import Bounds
@@ -71,6 +71,7 @@ class _Draft(NamedTuple):
     attributes: Attributes
     payload: bytes
     key: int | None
+    sampling: sampling.Sampling
 
 
 def decode_traces(body: bytes, content_type: str, settings: CollectorSettings) -> Decoded:
@@ -164,7 +165,8 @@ def _draft(
     # The dialect sees the prompts, for a few tell in them what came from a cache; none of their text is in what it returns.
     reading = dialect.read(span.attributes, scope=scope.scope) if dialect else NOTHING
     key = _key(span, reading, source.service) if reading.role else None
-    return _Draft(source, span, dialect, reading, attributes, orjson.dumps(payload, option=orjson.OPT_NON_STR_KEYS), key)
+    kept = sampling.read(span.trace_state, span.attributes, scope.attributes) if dialect else sampling.NONE
+    return _Draft(source, span, dialect, reading, attributes, orjson.dumps(payload, option=orjson.OPT_NON_STR_KEYS), key, kept)
 
 
 def _told(event: dict[str, Any]) -> dict[str, Any]:
@@ -221,5 +223,7 @@ def _store(draft: _Draft, sender: _Sender, *, role: str) -> None:
     row = draft.dialect.lookup(draft.attributes, reading, timing)
     if row is not None and (role != REPEAT or row.cache_kind not in CALL_KINDS):
         row = error_served(row, draft.attributes, failed=timing.failed)
+        if draft.sampling.sampler:
+            row = row._replace(sampler=draft.sampling.sampler, kept_ratio=draft.sampling.kept_ratio)
         sender.lookups.append(row)
         sender.missing.update(draft.dialect.missing(row))

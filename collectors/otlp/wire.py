@@ -56,6 +56,7 @@ class WireScope(NamedTuple):
     scope: str
     version: str
     spans: list[WireSpan]
+    attributes: Attributes  # of the scope itself: what a processor on the way wrote of all its spans
 
 
 def from_protobuf(body: bytes, bounds: Bounds) -> Iterator[WireScope]:
@@ -68,7 +69,7 @@ def from_protobuf(body: bytes, bounds: Bounds) -> Iterator[WireScope]:
         for scope_spans in resource_spans.scope_spans:
             scope = scope_spans.scope
             spans = [_pb_span(span, bounds) for span in scope_spans.spans]
-            yield WireScope(resource, scope.name, scope.version, spans)
+            yield WireScope(resource, scope.name, scope.version, spans, pb_attributes(scope.attributes, bounds))
 
 
 def parse_protobuf(body: bytes, message_type: Any) -> Any:
@@ -225,7 +226,9 @@ def from_json(body: bytes, bounds: Bounds) -> Iterator[WireScope]:
         for scope_spans in objects(resource_spans, "scopeSpans"):
             scope = member(scope_spans, "scope")
             spans = [_js_span(span, bounds) for span in objects(scope_spans, "spans")]
-            yield WireScope(resource, _string(scope.get("name")), _string(scope.get("version")), spans)
+            yield WireScope(
+                resource, _string(scope.get("name")), _string(scope.get("version")), spans, _js_attributes(scope.get("attributes"), bounds)
+            )
 
 
 def check_field(document: Mapping[str, Any], name: str) -> None:

@@ -6,8 +6,9 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
-from sqlalchemy import Connection, func, literal, select
+from sqlalchemy import ColumnElement, Connection, case, func, literal, select
 
 from storage.reads.window import MINUTE_MS, WHOLE_MS, Scope, Window, rollups
 from storage.reads.window import places as by_place
@@ -129,7 +130,7 @@ class Cluster:
     """Eligible lookups of the response cache of one tenant in one bucket: what a person or a program asked in one go, about.
 
     tokens: input and output, of those that reported them. spent_nusd: what the misses' upstream calls cost. saved_nusd: what those
-    of the hits would have cost.
+    of the hits would have cost; both scaled by what was asked for, and of the models that were.
     """
 
     at_ms: int
@@ -137,20 +138,47 @@ class Cluster:
     eligible: int
     hit_tokens: int
     tokens: int
-    saved_nusd: int
-    spent_nusd: int
+    saved_nusd: float
+    spent_nusd: float
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """Hits and misses of one model, and how many of each have a price."""
+
+    model: str
+    hits: int
+    hits_priced: int
+    misses: int
+    misses_priced: int
+
+
+MOST_MODELS = 100  # the busiest; each is a branch of a query
+
+
+def priced(conn: Connection, window: Window, scope: Scope) -> list[Priced]:
+    """Return the busiest models of the response cache, coalesced lookups left out: they have no price of their own."""
+    sums = (*HITS, "miss", "hits_priced", "misses_priced")
+    found = by_place(conn, window, scope, ("model",), step_ms=WHOLE_MS, kind="response", sums=sums)
+    hits, misses = reduce(operator.add, [func.sum(found.c[name]) for name in HITS]), func.sum(found.c.miss)
+    query = select(found.c.model, hits, func.sum(found.c.hits_priced), misses, func.sum(found.c.misses_priced)).group_by(found.c.model)
+    rows = conn.execute(query.having(hits + misses > 0).order_by((hits + misses).desc(), found.c.model).limit(MOST_MODELS))
+    return [Priced(*row) for row in rows]
 
 
 MOST_CLUSTERS = 20_000  # above it, tenants are put together: one cluster a bucket
 
 
-def clusters(conn: Connection, window: Window, scope: Scope) -> list[Cluster]:
-    """Return the window's clusters in the order of time."""
+def clusters(conn: Connection, window: Window, scope: Scope, *, scales: Mapping[str, tuple[float, float]] | None = None) -> list[Cluster]:
+    """Return the window's clusters in the order of time. scales: model -> what its savings and costs are multiplied by; others count 0."""
     step = max(MINUTE_MS, window.bucket_ms)  # what comes in one go lasts longer than the ten seconds of the finest chart
-    found = by_place(conn, window, scope, ("tenant",), step_ms=step, kind="response")
+    found = by_place(conn, window, scope, ("tenant", "model") if scales else ("tenant",), step_ms=step, kind="response")
     bucket = (found.c.at_ms - found.c.at_ms % step).label("bucket")
     hits, eligible = (reduce(operator.add, [found.c[name] for name in names]) for names in (HITS, ELIGIBLE))
-    columns = [hits, eligible, *(found.c[name] for name in ("hit_tokens", "tokens", "saved_nusd", "spent_nusd"))]
+    columns: list[ColumnElement[Any]] = [hits, eligible, found.c.hit_tokens, found.c.tokens]
+    for at, name in enumerate(("saved_nusd", "spent_nusd")):
+        by_model = {model: pair[at] for model, pair in (scales or {}).items()}
+        columns.append(found.c[name] * case(by_model, value=found.c.model, else_=0.0) if by_model else literal(0.0))
     query = select(bucket, *(func.sum(column) for column in columns)).where(eligible > 0)
     rows = conn.execute(query.group_by(bucket, found.c.tenant).order_by(bucket, found.c.tenant).limit(MOST_CLUSTERS + 1)).all()
     if len(rows) > MOST_CLUSTERS:

@@ -275,6 +275,8 @@ def _side_by_side(table: Table) -> dict[str, ColumnElement[int]]:
         "tokens": func.iif(eligible, tokens, 0),
         "saved_nusd": func.iif(hit, table.c.saved_nusd, 0),
         "spent_nusd": func.iif(and_(eligible, not_(hit)), table.c.cost_nusd, 0),
+        "hits_priced": func.iif(hit, table.c.saved_usd_n, 0),
+        "misses_priced": func.iif(outcome == "miss", table.c.cost_n, 0),
     }
 
 

@@ -229,7 +229,8 @@ def test_a_native_lookup_is_one_row_field_by_field() -> None:
     (batch,) = from_protobuf(request(scope=sc.SCOPE, attributes=NATIVE)).batches
     (row,) = batch.lookups
     given = {name: value for name, value in row._asdict().items() if value in (None, "")}
-    assert given == {"cache_write_tokens": None, "score_rule": ""}  # the engine's upstream tells of none; its score is a cosine
+    # The engine's upstream tells of none; its score is a cosine; nobody sampled it.
+    assert given == {"cache_write_tokens": None, "score_rule": "", "sampler": "", "kept_ratio": None}
     assert (row.cache_kind, row.outcome, row.similarity, row.threshold, row.held_out) == (
         "response",
         "semantic_hit",

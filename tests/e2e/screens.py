@@ -26,6 +26,7 @@ FLAGS = (
     "--disable-quic",
 )
 HEIGHTS = {390: 844}
+_PATIENCE_MS = 180_000  # a machine that does other work draws slowly
 _SETTLED = "document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'"
 
 
@@ -43,18 +44,19 @@ def _shoot(  # noqa: PLR0917 - one caller
     context = opened.new_context(
         viewport={"width": width, "height": HEIGHTS.get(width, 900)}, color_scheme=theme, timezone_id="Asia/Shanghai"
     )  # type: ignore[arg-type]
+    context.set_default_timeout(_PATIENCE_MS)
     tab = context.new_page()
     faults: list[str] = []
     tab.on("pageerror", lambda error: faults.append(str(error)))
     address, _, button = page.partition("|")
     tab.goto(f"{base_url}/{address}")
     tab.get_by_test_id("stApp").wait_for()
-    tab.locator("h1").first.wait_for(timeout=30_000)
-    tab.wait_for_function(_SETTLED, timeout=60_000)
+    tab.locator("h1").first.wait_for()
+    tab.wait_for_function(_SETTLED)
     if button:
         tab.get_by_role("button", name=button).first.click()
         tab.wait_for_timeout(300)  # the click has to reach the server before the page can be busy
-        tab.wait_for_function(_SETTLED, timeout=60_000)
+        tab.wait_for_function(_SETTLED)
     tab.wait_for_timeout(1_200)  # figures fade in
     # The page scrolls inside a container: a tall viewport shows it whole.
     tall = tab.evaluate("Math.max(...[...document.querySelectorAll('[data-testid=stMain]')].map(e => e.scrollHeight), 600)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -89,3 +91,22 @@ def test_the_corrected_estimate_is_finite_at_the_edges(counts: list[int], bits: 
     assert found is not None
     assert np.isfinite(found.chao_shen_bits)
     assert bits is None or found.chao_shen_bits == pytest.approx(bits)
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.2, 0.1, 0.1, 0.05, 0.05], [0.125] * 8])
+def test_the_interval_holds_the_true_entropy_about_as_often_as_it_says(shares: list[float]) -> None:
+    truth = -sum(share * math.log2(share) for share in shares)
+    rng = np.random.default_rng(3)
+    held = 0
+    for counts in rng.multinomial(300, shares, size=400):
+        found = entropy(counts)
+        assert found is not None
+        assert found.interval_bits is not None
+        held += found.interval_bits[0] <= truth <= found.interval_bits[1]
+    assert held / 400 >= 0.92
+
+
+def test_many_kinds_seen_once_have_no_interval() -> None:
+    found = entropy([1, 1, 1, 2])
+    assert found is not None
+    assert found.interval_bits is None

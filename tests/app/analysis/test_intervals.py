@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.analysis.intervals import Ratio, clustered, difference, wilson
+from app.analysis.intervals import Ratio, clustered, difference, widened, wilson
 from tests.bench.coverage_bench import coverage
 
 
@@ -95,3 +95,13 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
     held, naive = coverage(60, 0.6, 2.0, 100, seed=4)
     assert held >= 0.88
     assert naive < held - 0.2
+
+
+def test_a_design_of_four_is_as_wide_as_a_quarter_of_the_lookups() -> None:
+    wide, quarter = widened(wilson(400, 1_000), 4.0), wilson(100, 250)
+    assert wide is not None
+    assert quarter is not None
+    assert (wide.k, wide.n) == (400, 1_000)
+    assert (wide.low_ratio, wide.high_ratio) == pytest.approx((quarter.low_ratio, quarter.high_ratio))
+    assert widened(wilson(400, 1_000), None) == widened(wilson(400, 1_000), 0.4) == wilson(400, 1_000)
+    assert widened(None, 4.0) is None

@@ -1,13 +1,35 @@
 """What no page may turn into a number that is none: too many tenants, a clock in the future, hostile names, nothing at all."""
 
 import dataclasses
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from app.views import drift, drift_rows, hit_rate, overview, overview_rows, why, why_rows, worth
+from app.charts import latency, rates
+from app.charts.drift import ranks, similarities
+from app.views import (
+    counters,
+    definitions,
+    drift,
+    drift_rows,
+    hit_rate,
+    overview,
+    overview_rows,
+    regret,
+    sources,
+    traces,
+    understood,
+    why,
+    why_rows,
+    worth,
+)
+from collectors.prometheus.families import load as load_families
 from storage.reads import hit_rate as reads
+from storage.reads.traces import Search
 from storage.reads.window import Scope, Window
 from storage.store import Store, open_ops
 from tests.app.views.test_pages import no_engine
@@ -34,8 +56,14 @@ def texts(stores: tuple[Store, Store], window: Window = HOUR) -> list[str]:
     answer = why.load(store, ops, window=window, before=window.previous, before_name="the period before", scope=Scope())
     assert front.traffic is not None
     assert rate.loaded is not None
-    dials = [*overview_rows.rate_dials(front.traffic), *overview_rows.other_dials(front.traffic), *hit_rate.coverage_dials(rate.loaded)]
-    dials += [*worth.dials(rate.loaded.worth), *drift_rows.dials(moved)]
+    dials = [
+        overview_rows.rate_dial(front.traffic),
+        *overview_rows.share_dials(front.traffic),
+        *overview_rows.other_dials(front.traffic),
+        *hit_rate.coverage_dials(rate.loaded),
+    ]
+    dials += [*worth.dials(rate.loaded.worth), *drift_rows.dials(moved), *drift_rows.front(moved, NOW)]
+    assert not [dial.label for dial in dials if not definitions.dial(dial.label)]
     tables = [hit_rate.segment_rows(rate.loaded), hit_rate.bucket_rows(rate.loaded), hit_rate.funnel_rows(rate.loaded)]
     tables += [
         hit_rate.reason_rows(rate.loaded),
@@ -43,7 +71,24 @@ def texts(stores: tuple[Store, Store], window: Window = HOUR) -> list[str]:
         why_rows.part_rows(answer),
         why_rows.segment_rows(answer, {}),
     ]
-    told = [front.sentence, rate.sentence, moved.sentence, why_rows.headline(answer), why_rows.compared(answer.sides)]
+    listing = traces.find(store, window=window, scope=Scope(), search=Search())
+    senders = sources.load(store, window=window, now_ms=NOW)
+    counted = counters.load(store, lambda: load_families(None), window=window, now_ms=NOW)
+    nothing = regret.load(ops, horizon="24h", namespace=None, now_ms=NOW)
+    tables += [traces.rows(listing), sources.source_rows(senders), understood.understood_rows(senders.sources)]
+    tables += [understood.missing_rows(senders.sources), understood.call_rows(senders.told, {}), drift_rows.finding_rows(moved.findings)]
+    tables += [counters.rate_rows(counted), counters.count_rows(counted), overview_rows.mover_rows(front.traffic, {})]
+    dials.append(regret.front(nothing, nothing))
+    for figure in (
+        rates.outcomes(front.traffic.buckets, window),
+        rates.hit_rate(rate.loaded.buckets, window, break_even=rate.loaded.worth.ms.break_even_ratio),
+        rates.funnel(rate.loaded.funnel),
+        latency.figure(front.traffic.latency.buckets, window),
+        *(() if moved.now is None or moved.before is None else (ranks(moved.now, moved.before), similarities(moved.now, moved.before))),
+    ):
+        assert "NaN" not in figure.figure.to_json(), figure.title
+    told = [traces.sentence(listing, "this time"), senders.sentence, counters.sentence(counted), nothing.sentence]
+    told += [front.sentence, rate.sentence, moved.sentence, why_rows.headline(answer), why_rows.compared(answer.sides)]
     told += [f"{dial.label}: {dial.value}; {dial.detail}; {dial.change}" for dial in dials]
     return told + [f"{name}={value}" for rows in tables for row in rows for name, value in row.items()]
 
@@ -78,6 +123,56 @@ def test_a_clock_in_the_future_is_in_no_window_but_its_own(stores: tuple[Store, 
     sound(told)
     assert "Hit rate: no data; no eligible lookups; " in told
     sound(texts(stores, Window.of(ahead, ahead + 60_000)))
+
+
+def test_calls_without_tokens_and_without_a_price_are_no_zeros(stores: tuple[Store, Store]) -> None:
+    bare = {"input_tokens": None, "output_tokens": None, "saved_usd": None, "cost_usd": None, "saved_ms": None, "lookup_ms": None}
+    made = list(telemetry.make(start_ms=NOW - 1_800_000, end_ms=NOW, per_minute=3))
+    telemetry.write(stores[0], [dataclasses.replace(one, lookup=one.lookup._replace(**bare)) for one in made], now_ms=NOW)
+    told = texts(stores)
+    sound(told)
+    for label in ("By tokens", "By money", "Money saved", "Tokens saved", "Money saved, net", "Time saved, net"):
+        assert any(text.startswith(f"{label}: no data") for text in told), label
+    assert "length of prompts" not in " ".join(text for text in told if text.startswith("Drift"))
+
+
+def test_a_negative_cost_is_no_saving_on_any_page(stores: tuple[Store, Store]) -> None:
+    made = list(telemetry.make(start_ms=NOW - 1_800_000, end_ms=NOW, per_minute=3))
+    negative = {"saved_usd": -5.0, "cost_usd": -5.0, "input_tokens": -3, "output_tokens": -3}
+    telemetry.write(stores[0], [dataclasses.replace(one, lookup=one.lookup._replace(**negative)) for one in made], now_ms=NOW)
+    told = texts(stores)
+    sound(told)
+    for label in ("By tokens", "By money", "Money saved", "Money saved, net"):
+        assert any(text.startswith(f"{label}: no data") and "negative" in text for text in told), label
+
+
+ODD = st.fixed_dictionaries(
+    {
+        "outcome": st.sampled_from(["exact_hit", "semantic_hit", "partial_hit", "coalesced", "miss", "bypass", "error", "other"]),
+        "input_tokens": st.sampled_from([None, 0, -1, 10**12]),
+        "output_tokens": st.sampled_from([None, 0, 10**12]),
+        "saved_usd": st.sampled_from([None, 0.0, -1e-9, 1e9]),
+        "cost_usd": st.sampled_from([None, 0.0, -1e-9, 1e9]),
+        "similarity": st.sampled_from([None, -1.0, 0.0, 1.0000001]),
+        "duration_ms": st.sampled_from([0.0, -1.0, 1e9]),
+        "saved_ms": st.sampled_from([None, 0.0, -1e6]),
+        "prompt_simhash": st.sampled_from(["", "zz", "0" * 16]),
+        "tenant": st.sampled_from(["", "<script>"]),
+    }
+)
+
+
+@settings(max_examples=6, deadline=None)
+@given(odd=st.lists(ODD, min_size=1, max_size=6), times=st.sampled_from([1, 40]))
+def test_odd_values_in_any_mix_become_no_odd_numbers(odd: list[dict[str, object]], times: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        opened = telemetry.open_store(Path(folder)), open_ops(telemetry.settings(Path(folder)))
+        made = list(telemetry.make(start_ms=NOW - 3_600_000, end_ms=NOW, per_minute=len(odd) * times / 60 + 1))
+        rows = [dataclasses.replace(one, lookup=one.lookup._replace(**odd[at % len(odd)])) for at, one in enumerate(made)]  # type: ignore[arg-type]
+        telemetry.write(opened[0], rows, now_ms=NOW)
+        sound(texts(opened))
+        for store in opened:
+            store.close()
 
 
 def test_very_many_tenants_are_read_in_part_and_counted_in_full(stores: tuple[Store, Store]) -> None:

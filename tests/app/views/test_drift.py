@@ -38,6 +38,10 @@ def _load(store: Store) -> drift.Drift:
     return drift.load(lambda: store, window=NOW, scope=Scope(), window_name="the last hour")
 
 
+def no_store() -> NoReturn:
+    raise StoreMissing("there is no telemetry database yet")
+
+
 def test_nothing_before_is_said_and_lists_no_new_prompts(store: Store) -> None:
     _fill(store, {"a": 3}, minute=1)
     view = _load(store)
@@ -78,10 +82,7 @@ def test_another_mix_is_a_change_with_its_prompts(store: Store) -> None:
 
 
 def test_missing_telemetry_is_a_state_of_its_own() -> None:
-    def missing() -> NoReturn:
-        raise StoreMissing("there is no telemetry database yet")
-
-    view = drift.load(missing, window=NOW, scope=Scope(), window_name="the last hour")
+    view = drift.load(no_store, window=NOW, scope=Scope(), window_name="the last hour")
     assert (view.now, [failure.source for failure in view.failures]) == (None, [drift.TELEMETRY])
     assert drift_rows.lists(view) == []
 
@@ -139,3 +140,27 @@ def test_collapse_and_scatter_are_findings_with_what_stands_behind_them(store: S
 def test_broken_simhashes_fall_back_to_exact_prompts(store: Store) -> None:
     _mixed(store, {"a": 5}, minute=1, first=0, prompt_simhash="not sixteen hexd")
     assert not _load(store).clustered
+
+
+def test_the_overview_s_dials_are_those_of_the_page_with_interval_and_verdict(store: Store) -> None:
+    _fill(store, {"a": 100, "b": 150}, minute=1)
+    alone = drift_rows.front(_load(store), 0)
+    assert [dial.value for dial in alone] == [drift_rows.dials(_load(store))[0].value, "no data"]
+    assert "95 %: 0.94–1.01" in alone[0].detail
+    assert alone[1].detail == "nothing to compare with"
+    _fill(store, {"a": 90, "c": 160}, minute=-1, first=1_000)
+    view = _load(store)
+    entropy, moved = drift_rows.front(view, 0)
+    page = {dial.label: dial for dial in drift_rows.dials(view)}
+    assert (entropy, moved.value) == (page["Entropy"], page["Change of the mix"].value)
+    assert moved.change.startswith("changed: mix of prompts")
+    assert "n = 250 in each" in moved.detail
+
+
+def test_the_overview_s_dials_say_that_there_is_nothing(store: Store) -> None:
+    assert [(dial.value, dial.detail) for dial in drift_rows.front(_load(store), 0)] == [
+        ("no data", "no prompts in this time"),
+        ("no data", "nothing to compare with"),
+    ]
+    failed = drift.load(no_store, window=NOW, scope=Scope(), window_name="the last hour")
+    assert {dial.detail for dial in drift_rows.front(failed, 0)} == {"it cannot be read"}

@@ -68,7 +68,7 @@ def test_overview_dials_share_one_denominator(store: Store, ops: Store) -> None:
     traffic = _overview(store, ops).traffic
     assert traffic is not None
     eligible = f"of {traffic.counts.eligible:,}"
-    assert all(eligible in dial.detail for dial in overview_rows.rate_dials(traffic))
+    assert all(eligible in dial.detail for dial in overview_rows.share_dials(traffic))
     assert overview_rows.other_dials(traffic)[0].label == "Requests"
 
 
@@ -88,7 +88,7 @@ def test_an_empty_window_has_no_hit_rate_and_is_not_zero(tmp_path: Path, ops: St
     assert view.traffic is not None
     assert view.traffic.counts.hit_rate is None
     assert "0 %" not in view.sentence
-    assert all(dial.value == "no data" for dial in overview_rows.rate_dials(view.traffic))
+    assert all(dial.value == "no data" for dial in [overview_rows.rate_dial(view.traffic), *overview_rows.share_dials(view.traffic)])
 
 
 def test_hit_rate_tables_add_up(store: Store, ops: Store) -> None:

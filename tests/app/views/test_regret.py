@@ -11,7 +11,7 @@ import pytest
 from app.analysis import regret as analysis
 from app.analysis.what_if import analyse
 from app.charts import regret as charts
-from app.views import regret
+from app.views import regret, words
 from app.wiring import Wiring
 from storage import analyses, jobs
 from storage.analyses import Analysis
@@ -39,6 +39,10 @@ def put(wired: Wiring, namespace: str, found: analysis.Findings | None, *, at_ms
 
 def load(wired: Wiring, namespace: str | None = None, now_ms: int = NOW + 60_000) -> regret.Regret:
     return regret.load(wired.ops, horizon="24h", namespace=namespace, now_ms=now_ms)
+
+
+def no_ops() -> NoReturn:
+    raise StoreMissing("there is no record of acts yet")
 
 
 def test_nothing_computed_yet(wired: Wiring) -> None:
@@ -86,12 +90,9 @@ def test_too_little_old_and_unreadable_are_said(wired: Wiring, found: analysis.F
 
 
 def test_a_missing_store_is_a_state_of_its_own() -> None:
-    def missing() -> NoReturn:
-        raise StoreMissing("there is no record of acts yet")
-
-    view = regret.load(missing, horizon="24h", namespace=None, now_ms=NOW)
+    view = regret.load(no_ops, horizon="24h", namespace=None, now_ms=NOW)
     assert [failure.source for failure in view.failures] == [regret.OPS]
-    assert regret.names(missing, "24h") == ()
+    assert regret.names(no_ops, "24h") == ()
 
 
 def test_without_prices_amounts_are_hits(wired: Wiring) -> None:
@@ -130,3 +131,27 @@ def test_tables_hold_the_figures_numbers(found: analysis.Findings) -> None:
 @pytest.mark.parametrize(("low", "high", "told"), [(0.0, 2.0, "up to 2"), (1.0, 2.0, "1 to 2"), (2.0, 2.0, "2"), (None, None, "no data")])
 def test_ranges_in_words(low: float | None, high: float | None, told: str) -> None:
     assert regret.range_words(low, high, regret._hits) == told
+
+
+def test_the_overview_s_dial_is_the_sum_over_namespaces_with_its_age(wired: Wiring, found: analysis.Findings) -> None:
+    put(wired, "faq", found)
+    put(wired, "docs", found)
+    week = regret.load(wired.ops, horizon="7d", namespace=None, now_ms=NOW + 60_000)
+    one, both = regret.front(load(wired, "faq"), week), regret.front(load(wired), week)
+    low, high = found.regret
+    assert low.usd is not None
+    assert high.usd is not None
+    assert one.value == regret.range_words(low.usd, high.usd, words.money)
+    assert both.value == regret.range_words(2 * low.usd, 2 * high.usd, words.money)
+    assert (one.age, one.change) == ("computed 1 min ago", "")
+    assert f"n = {found.lookups:,} in 24 h" in one.detail
+    assert "most in " in both.detail
+    assert regret.front(load(wired), load(wired)).change.startswith("7 days: ")
+
+
+def test_the_overview_s_dial_says_that_there_is_nothing(wired: Wiring) -> None:
+    assert (regret.front(load(wired), load(wired)).value, regret.front(load(wired), load(wired)).detail) == ("no data", "not computed yet")
+    put(wired, "faq", None)
+    assert "90 usable lookups, 200 needed" in regret.front(load(wired), load(wired)).detail
+    failed = regret.load(no_ops, horizon="24h", namespace=None, now_ms=NOW)
+    assert regret.front(failed, failed).detail == "it cannot be read"

@@ -20,8 +20,8 @@ NOW = 1_775_000_000_000
 HOUR = Window.of(NOW - 3_600_000, NOW)
 
 
-def made(count: int, **changes: object) -> list[Made]:
-    found = telemetry.make(start_ms=NOW - 3_600_000, end_ms=NOW - 60_000, per_minute=count / 59, seed=5)
+def made(count: int, *, seed: int = 5, **changes: object) -> list[Made]:
+    found = telemetry.make(start_ms=NOW - 3_600_000, end_ms=NOW - 60_000, per_minute=count / 59, seed=seed)
     return [dataclasses.replace(one, lookup=one.lookup._replace(**changes)) for one in found]
 
 
@@ -63,7 +63,14 @@ def test_weights_are_sums_divided_and_not_rates_averaged(stores: tuple[Store, St
     def tokens(some: Sequence[telemetry.LookupRow]) -> int:
         return sum((row.input_tokens or 0) + (row.output_tokens or 0) for row in some)
 
-    saved, spent = sum(row.saved_usd or 0 for row in hits), sum(row.cost_usd or 0 for row in eligible if row.outcome == "miss")
+    saved = spent = 0.0
+    for model in {row.model for row in eligible}:
+        sides = (
+            [row.saved_usd for row in hits if row.model == model],
+            [row.cost_usd for row in eligible if row.model == model and row.outcome == "miss"],
+        )
+        means = [sum(known) / len(known) for side in sides if (known := [usd for usd in side if usd is not None])]
+        saved, spent = saved + means[0] * len(sides[0]), spent + means[1] * len(sides[1])
     assert found.worth.requests is not None
     assert found.worth.requests.ratio == pytest.approx(len(hits) / len(eligible))
     assert found.worth.tokens.ratio is not None
@@ -80,6 +87,45 @@ def test_without_prices_and_tokens_there_is_no_weighted_rate_and_it_is_said(stor
     assert value(found.worth, "By tokens") == value(found.worth, "By money") == value(found.worth, "Money saved, net") == "no data"
     assert value(found.worth, "Time saved, net") == "no data"
     assert found.worth.money.refused == "no lookup has a known price"
+
+
+def priced(model: str, *, hits: int, misses: int, misses_priced: int, usd: float = 1.0, seed: int = 5) -> list[Made]:
+    """Return lookups of a model: all hits have a price, of the misses only some."""
+    found = made(hits + misses + 40, seed=seed)[: hits + misses]
+    return [
+        dataclasses.replace(
+            one,
+            lookup=one.lookup._replace(
+                model=model,
+                outcome="exact_hit" if at < hits else "miss",
+                saved_usd=usd if at < hits else None,
+                cost_usd=usd if hits <= at < hits + misses_priced else None,
+            ),
+        )
+        for at, one in enumerate(found)
+    ]
+
+
+def test_misses_without_a_price_do_not_raise_the_rate_by_money(stores: tuple[Store, Store]) -> None:
+    found = load(stores, priced("m", hits=100, misses=100, misses_priced=40))
+    assert found.worth.money.ratio is not None
+    assert found.worth.money.ratio.ratio == pytest.approx(0.5)  # weighing only what has a price would say 100 / 140
+    assert "200 of 200 in models with prices, 140 of them with a price" in worth.dials(found.worth)[1].detail
+
+
+def test_a_model_without_a_price_for_its_misses_is_not_weighed(stores: tuple[Store, Store]) -> None:
+    one = priced("cheap", hits=60, misses=60, misses_priced=60)
+    other = priced("unlisted", hits=40, misses=20, misses_priced=0, usd=50.0, seed=6)
+    found = load(stores, [*one, *other])
+    assert found.worth.money.ratio is not None
+    assert found.worth.money.ratio.ratio == pytest.approx(0.5)
+    assert (found.worth.money.known, found.worth.money.of) == (120, 180)
+
+
+def test_prices_of_one_side_alone_are_refused_with_both_counts(stores: tuple[Store, Store]) -> None:
+    found = load(stores, priced("m", hits=50, misses=70, misses_priced=3))
+    assert found.worth.money.ratio is None
+    assert "50 of 50 hits and 3 of 70 misses have one" in found.worth.money.refused
 
 
 def test_a_negative_cost_is_refused_with_its_reason(stores: tuple[Store, Store]) -> None:

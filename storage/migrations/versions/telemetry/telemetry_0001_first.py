@@ -110,6 +110,8 @@ def upgrade() -> None:
         sa.Column("raw_input_tokens", sa.Integer(), nullable=True),
         sa.Column("cache_write_tokens", sa.Integer(), nullable=True),
         sa.Column("score_rule", sa.String(), nullable=False),
+        sa.Column("sampler", sa.String(), nullable=False),
+        sa.Column("kept_ratio", sa.Float(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("trace_id", "span_id"),
     )
@@ -122,6 +124,9 @@ def upgrade() -> None:
         columns = ["at_ms", *counted]
         op.create_index(f"ix_lookups_{every}", "lookups", columns, unique=False, sqlite_where=sampled, postgresql_where=sampled)
     op.create_index("ix_lookups_ns_at", "lookups", ["namespace", "at_ms"], unique=False)
+    kept = ["at_ms", "cache_kind", "purpose", "outcome", "kept_ratio", "namespace", "tenant", "model", "tier", "source_id", "sampler"]
+    only = sa.text("sampler <> ''")
+    op.create_index("ix_lookups_sampled", "lookups", kept, unique=False, sqlite_where=only, postgresql_where=only)
     op.create_table(
         "metric_exemplars",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -289,6 +294,8 @@ def upgrade() -> None:
             sa.Column("tokens", sa.BigInteger(), nullable=False),
             sa.Column("saved_nusd", sa.BigInteger(), nullable=False),
             sa.Column("spent_nusd", sa.BigInteger(), nullable=False),
+            sa.Column("hits_priced", sa.BigInteger(), nullable=False),
+            sa.Column("misses_priced", sa.BigInteger(), nullable=False),
             sa.PrimaryKeyConstraint("at_ms", "cache_kind", "purpose", "namespace", "tenant", "model"),
             sqlite_with_rowid=False,
         )

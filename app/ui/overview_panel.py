@@ -1,0 +1,76 @@
+"""The Overview's parts: the four dials, what moved, what changed."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.charts import latency, rates
+from app.ui import chrome, drift_panel, filters, handles, panels, regret_panel, states, tables, why_panel
+from app.ui.text import literal
+from app.views import drift_rows, overview, overview_rows, regret, why_rows
+from app.views import rates as rates_view
+from app.views.overview import Overview, Traffic
+from app.views.why import Why
+from storage.reads.window import Window
+
+
+def load(selection: filters.Selection, window: Window, now_ms: int) -> Overview:
+    return overview.load(
+        handles.telemetry,
+        handles.ops,
+        handles.engine,
+        window=window,
+        scope=selection.scope,
+        window_name=selection.name,
+        now_ms=now_ms,
+        before=selection.before(window),
+        before_name=selection.before_name,
+    )
+
+
+def draw(view: Overview, traffic: Traffic, selection: filters.Selection) -> None:
+    """Draw everything that needs lookups, the answer first."""
+    states.sampled(rates_view.sampled_note(traffic.counts))
+    answer = why_panel.answer(selection, view.window)
+    why_panel.line(answer)
+    four(view, traffic, selection)
+    regret_panel.line(selection.scope.namespace, view.now_ms)
+    chart = rates.outcomes(traffic.buckets, view.window, view.marks)
+    panels.chart(chart, rows=overview_rows.outcome_rows(traffic), key="outcomes", on_time=panels.to_why, region=False)
+    left, right = st.columns([8, 5])
+    with left:
+        _movers(traffic, selection)
+    with right:
+        _changes(answer)
+    chrome.dials(overview_rows.share_dials(traffic))
+    chrome.dials(overview_rows.other_dials(traffic))
+    chart = latency.figure(traffic.latency.buckets, view.window, view.marks)
+    panels.chart(chart, rows=overview_rows.latency_rows(traffic), key="latency", on_time=panels.to_why, region=False)
+
+
+def four(view: Overview, traffic: Traffic, selection: filters.Selection) -> None:
+    """Draw hit rate, entropy, drift and regret, each from the analysis of its own page."""
+    asked = {"namespace": selection.scope.namespace, "now_ms": view.now_ms}
+    day, week = (regret.load(handles.ops, horizon=horizon, **asked) for horizon in ("24h", "7d"))  # type: ignore[arg-type]
+    moved = drift_panel.load(selection, view.window)
+    chrome.dials([overview_rows.rate_dial(traffic), *drift_rows.front(moved, view.now_ms), regret.front(day, week)])
+
+
+def _movers(traffic: Traffic, selection: filters.Selection) -> None:
+    st.markdown("**What moved the hit rate, by namespace**")
+    moved = overview_rows.mover_rows(traffic, filters.query())
+    if not moved:
+        why = rates_view.refusal(traffic.counts) or rates_view.nothing(traffic.before)
+        st.caption(f"Nothing to compare: {literal(why)}.")
+        return
+    links = {name: tables.link(name, shown="/(hit_rate|traces)") for name in ("rate", "traces")}
+    tables.show(moved, alt="Effect of each namespace on the change of the hit rate", columns=links)
+
+
+def _changes(answer: Why) -> None:
+    st.markdown("**What changed in that time**")
+    events = why_rows.event_rows(answer)
+    if events:
+        tables.show(events, alt="Acts, versions, outages and restarts in both windows")
+    else:
+        st.caption("No act, no new version, no outage and no restart is on record in both windows.")

@@ -1,0 +1,25 @@
+"""Lookups that outlived a sampler: by what it told of how many it kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select
+
+from storage.reads.window import Scope, Window, lookups, within
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Sampled lookups of the response cache. ratio: the probability with which they were kept; None = not told."""
+
+    ratio: float | None
+    outcome: str
+    lookups: int
+
+
+def kept(conn: Connection, window: Window, scope: Scope) -> list[Kept]:
+    """Return the window's sampled lookups by probability and outcome; none where nobody samples, at the price of one index probe."""
+    columns = (lookups.c.kept_ratio, lookups.c.outcome)
+    condition = (within(lookups, window, scope), lookups.c.sampler != "", lookups.c.cache_kind == "response")
+    return [Kept(*row) for row in conn.execute(select(*columns, func.count()).where(*condition).group_by(*columns))]

@@ -1,0 +1,114 @@
+"""Sampled telemetry: rates weigh by the probability of being kept, or are refused with the reason."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.analysis.hit_rate import Sampled, count
+from app.analysis.intervals import weighed, wilson
+from app.views import hit_rate, overview, overview_rows, rates, why, why_rows, worth
+from storage.reads.window import Scope, Window
+from storage.store import Store, open_ops
+from tests.app.views.test_pages import no_engine
+from tests.support import telemetry
+from tests.support.telemetry import Made
+
+NOW = 1_775_000_000_000
+HOUR = Window.of(NOW - 3_600_000, NOW)
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
+    opened = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
+    yield opened
+    for store in opened:
+        store.close()
+
+
+def rows(hits: int, misses: int, **changes: object) -> list[Made]:
+    made = list(telemetry.make(start_ms=NOW - 3_000_000, end_ms=NOW - 60_000, per_minute=(hits + misses + 40) / 49))[: hits + misses]
+    outcomes = ["exact_hit"] * hits + ["miss"] * misses
+    return [
+        dataclasses.replace(one, lookup=one.lookup._replace(outcome=outcome, **changes))
+        for one, outcome in zip(made, outcomes, strict=True)
+    ]
+
+
+def test_equal_weights_are_wilson_s_interval() -> None:
+    plain = wilson(30, 100)
+    found = weighed([(4.0, 30, 100)])
+    assert plain is not None
+    assert found is not None
+    assert (found.k, found.n) == (120, 400)
+    assert (found.low_ratio, found.high_ratio) == pytest.approx((plain.low_ratio, plain.high_ratio))
+    assert weighed([]) is None
+
+
+@pytest.mark.parametrize(("hit_ratio", "miss_ratio"), [(0.1, 1.0), (0.5, 0.05), (0.2, 0.2)])
+def test_the_interval_holds_the_truth_about_as_often_as_it_says(hit_ratio: float, miss_ratio: float) -> None:
+    rng = np.random.default_rng(5)
+    hits = rng.binomial(4_000, 0.7, size=600)
+    kept = rng.binomial(hits, hit_ratio), rng.binomial(4_000 - hits, miss_ratio)
+    held = 0
+    for k, rest in zip(*kept, strict=True):
+        found = weighed([(1 / hit_ratio, int(k), int(k)), (1 / miss_ratio, 0, int(rest))])
+        assert found is not None
+        held += found.low_ratio <= 0.7 <= found.high_ratio
+    assert held / 600 >= 0.92
+
+
+def test_a_share_weighs_what_was_sampled_and_counts_the_rest_once() -> None:
+    found = count([("exact_hit", 30), ("miss", 50)], [Sampled(0.1, "exact_hit", 20), Sampled(0.5, "miss", 10)])
+    share = found.hit_rate
+    assert share is not None
+    assert (share.k, share.n) == (10 + 200, 10 + 200 + 40 + 20)
+    assert dataclasses.replace(found, sampled=(Sampled(None, "error", 1),)).hit_rate is None
+
+
+def load(stores: tuple[Store, Store], made: Sequence[Made]) -> tuple[overview.Overview, hit_rate.HitRate, why.Why]:
+    telemetry.write(stores[0], list(made), now_ms=NOW)
+    store, ops = (lambda: stores[0]), (lambda: stores[1])
+    front = overview.load(store, ops, no_engine, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
+    rate = hit_rate.load(store, ops, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW, usd_per_hour=1.0)
+    answer = why.load(store, ops, window=HOUR, before=HOUR.previous, before_name="the period before", scope=Scope())
+    return front, rate, answer
+
+
+def test_known_probabilities_weigh_the_rate_on_both_pages(stores: tuple[Store, Store]) -> None:
+    made = rows(40, 60)
+    hits = [dataclasses.replace(one, lookup=one.lookup._replace(sampler="threshold", kept_ratio=0.1)) for one in made[:40]]
+    front, rate, _ = load(stores, [*hits, *made[40:]])
+    assert rate.loaded is not None
+    assert front.traffic is not None
+    for dial in (hit_rate.coverage_dials(rate.loaded)[0], overview_rows.rate_dial(front.traffic)):
+        assert dial.value == "87.0 %"
+        assert dial.detail.startswith("about 400 of 460, weighed by 1/p; 95 %: ")
+    assert rate.sentence.startswith("Hit rate 87.0 % (")
+    assert {dial.value for dial in worth.dials(rate.loaded.worth)} == {"no data"}
+    assert "40 of 100 lookups were kept with a known probability" in rates.sampled_note(rate.loaded.counts)
+
+
+def test_a_sampler_that_does_not_tell_is_refused_with_the_reason(stores: tuple[Store, Store]) -> None:
+    front, rate, answer = load(stores, rows(40, 60, sampler="tail", kept_ratio=None))
+    assert rate.loaded is not None
+    assert front.traffic is not None
+    assert front.bad
+    assert front.sentence.startswith("No hit rate can be told for the last hour: 100 of 100 lookups outlived a sampler")
+    assert rate.sentence == f"No hit rate can be told for the last hour: {rates.refusal(rate.loaded.counts)}."
+    dials = [*hit_rate.coverage_dials(rate.loaded), overview_rows.rate_dial(front.traffic), *overview_rows.share_dials(front.traffic)]
+    assert {dial.value for dial in dials} == {"no data"}
+    assert "sampler" in dials[0].detail
+    assert why_rows.headline(answer).startswith("No change can be told: 59 of 59 lookups")
+    assert front.traffic.movers == ()
+    assert rates.sampled_note(rate.loaded.counts).startswith("Telemetry is sampled: 100 of 100")
+
+
+def test_other_filters_see_only_their_own_samples(stores: tuple[Store, Store]) -> None:
+    load(stores, rows(10, 10, sampler="tail", kept_ratio=None, namespace="faq"))
+    with stores[0].read() as conn:
+        counts = count([("exact_hit", 10), ("miss", 10)])
+        assert rates.weighed(conn, HOUR, Scope(namespace="docs"), counts) is counts
+        assert rates.weighed(conn, HOUR, Scope(namespace="faq"), counts).untold == 20
