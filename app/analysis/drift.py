@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,27 +30,6 @@ class Change:
     p_value: float
     n: int
     halves: bool
-
-
-def jensen_shannon(p: ArrayLike, q: ArrayLike) -> float:
-    """Return the Jensen-Shannon divergence of two count or share vectors over the same kinds, in bits, 0..1.
-
-    Raises ValueError when shapes differ or a side is empty. Source: Lin, IEEE Transactions on Information Theory 37 (1), 1991.
-    """
-    left, right = _shares(p), _shares(q)
-    if left.shape != right.shape:
-        raise ValueError(f"both sides must cover the same kinds, got {left.shape} and {right.shape}")
-    middle = (left + right) / 2
-    return float(min(1.0, max(0.0, (_kl(left, middle) + _kl(right, middle)) / 2)))
-
-
-def psi(p: ArrayLike, q: ArrayLike, *, floor: float = 1e-6) -> float:
-    """Return the population stability index of two count or share vectors, in nats, >= 0. Empty kinds get `floor`.
-
-    No fixed limit fits: chance alone gives about (1/n1 + 1/n2) times a chi-square of kinds - 1 degrees of freedom.
-    """
-    left, right = np.maximum(_shares(p), floor), np.maximum(_shares(q), floor)
-    return float(((left - right) * np.log(left / right)).sum())
 
 
 def blocks(n: int) -> Ints:
@@ -182,7 +161,10 @@ def _persists(statistic: Callable[[Floats], Floats], rng: np.random.Generator) -
 
 
 def js_rows(now: Floats, before: Floats) -> Floats:
-    """Return the Jensen-Shannon divergence of each row's counts, bits, shape (d,)."""
+    """Return the Jensen-Shannon divergence of each row's counts, bits, 0..1, shape (d,).
+
+    Source: Lin, IEEE Transactions on Information Theory 37 (1), 1991.
+    """
     p, q = (side / np.maximum(side.sum(axis=1, keepdims=True), 1) for side in (now, before))
     middle = np.maximum((p + q) / 2, 1e-300)
     parts = [np.where(side > 0, side * np.log2(np.maximum(side, 1e-300) / middle), 0.0).sum(axis=1) for side in (p, q)]
@@ -190,7 +172,10 @@ def js_rows(now: Floats, before: Floats) -> Floats:
 
 
 def psi_rows(now: Floats, before: Floats) -> Floats:
-    """Return the population stability index of each row's counts, nats, half an observation added to every kind, shape (d,)."""
+    """Return the population stability index of each row's counts, nats, half an observation added to every kind, shape (d,).
+
+    No fixed limit fits: chance alone gives about (1/n1 + 1/n2) times a chi-square of kinds - 1 degrees of freedom.
+    """
     p, q = ((side + 0.5) / (side + 0.5).sum(axis=1, keepdims=True) for side in (now, before))
     return np.asarray(((p - q) * np.log(p / q)).sum(axis=1))
 
@@ -225,16 +210,3 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
         least = min(least, p_values[at] * size / rank)
         found[at] = least
     return found
-
-
-def _shares(values: ArrayLike) -> NDArray[np.float64]:
-    counts = np.asarray(values, dtype=np.float64).ravel()
-    total = counts.sum()
-    if not total > 0:
-        raise ValueError("a side without observations has no distribution")
-    return np.asarray(counts / total, dtype=np.float64)
-
-
-def _kl(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
-    seen = p > 0
-    return float((p[seen] * np.log2(p[seen] / q[seen])).sum())

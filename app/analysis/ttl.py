@@ -1,14 +1,12 @@
-"""What a lifetime costs: hits, and the space that live entries take, by TTL."""
+"""What a lifetime costs: the space that live entries take, by TTL."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from app.analysis.compiled import Ints, kernel
-from app.analysis.optimum import next_request
 from app.analysis.policies import Stream
 
 
@@ -18,17 +16,6 @@ class Space:
 
     most: int
     mean: float
-
-
-def gap_hits(requests: Stream, ttls_ms: ArrayLike) -> Ints:
-    """Return the hits at each TTL, without a limit of space, where every request renews its entry: reuse gap > TTL is a miss.
-
-    An entry whose age counts from its store, as the engine's does, gets at most so many: see `optimum.unlimited`.
-    """
-    following = next_request(requests.ids, requests.keys)
-    first = np.flatnonzero(following < requests.n)
-    gaps = np.sort(requests.times[following[first]] - requests.times[first])
-    return np.searchsorted(gaps, np.asarray(ttls_ms, dtype=np.int64), side="right").astype(np.int64)
 
 
 @kernel

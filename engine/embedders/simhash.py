@@ -26,8 +26,3 @@ def simhash(vector: NDArray[np.float32]) -> str:
     """
     bits = _planes(vector.shape[0]) @ np.asarray(vector, dtype=np.float32) >= 0
     return np.packbits(bits).tobytes().hex()
-
-
-def hamming(left: str, right: str) -> int:
-    """Return how many of the 64 bits differ."""
-    return (int(left, 16) ^ int(right, 16)).bit_count()

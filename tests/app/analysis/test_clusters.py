@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.analysis.clusters import Served, clusters, findings, parse
+from app.analysis.clusters import Served, clusters, findings, of_vectors, parse
 
 
 def test_near_hashes_are_one_cluster_led_by_the_most_frequent() -> None:
@@ -35,3 +35,11 @@ def test_an_entry_for_a_few_prompts_is_no_finding() -> None:
     assert findings([]) == []
     shared = [Served(f"p{n}", "c", f"e{n % 3}", hit=n >= 3) for n in range(40)]
     assert [one.kind for one in findings(shared)] == []
+
+
+def test_vectors_join_the_most_frequent_one_that_is_near() -> None:
+    angles = np.deg2rad([0.0, 15.0, 30.0, 180.0])  # cosines of neighbours: 0.966; of the first and third: 0.866
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    assert of_vectors(vectors, [5, 1, 2, 1]).tolist() == [0, 0, 2, 3]
+    assert of_vectors(vectors, [1, 5, 2, 1]).tolist() == [1, 1, 1, 3]
+    assert of_vectors(vectors[:0], []).tolist() == []

