@@ -204,7 +204,7 @@ def _exchanged(left: Parse, right: Parse) -> str:
     """X between Y there, Y between X here: equal sequences but for two segments that changed places around something."""
     first, second, common = middles(left.get("s", ""), right.get("s", ""))
     size = len(first)
-    if size != len(second) or not 3 <= size <= 24 or common + size < 4 or Counter(first) != Counter(second):
+    if size != len(second) or not 3 <= size <= 24 or Counter(first) != Counter(second):
         return ""
     for width in range(1, min(size - 1, 9)):
         if first[:width] != second[size - width :]:

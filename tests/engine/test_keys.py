@@ -164,6 +164,25 @@ def test_the_fingerprint_groups_by_system_prompt_without_its_digits() -> None:
     assert ours.fingerprint != canonical(chat("one", system="Today is 2026-01-01.", temperature=0)).fingerprint
 
 
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("dog bites man", "man bites dog"),
+        ("bites bites man", "bites man"),
+        ("Can I use this in May?", "Can I use this in may?"),
+        ("Let's eat, Grandma", "Let's eat Grandma"),
+        ("x\u00b2", "x2"),  # NFKC would take one for the other
+        ("speed up", "accelerate"),
+        (f"a{'x' * 20_000}", f"b{'x' * 20_000}"),
+        (f"{'x' * 20_000}a", f"{'x' * 20_000}b"),
+        (f"{'x' * 20_000}", f"{'x' * 20_001}"),
+    ],
+)
+def test_order_case_punctuation_and_every_part_of_a_long_text_stand_in_the_key(one: str, two: str) -> None:
+    assert canonical(chat(one)).key != canonical(chat(two)).key
+    assert canonical(chat("hi", system=one)).partition != canonical(chat("hi", system=two)).partition
+
+
 # Normalisers
 
 SPELLINGS = {

@@ -1,0 +1,47 @@
+"""Every request that is not looked up is counted once, with its reason, and nothing of it is stored or served."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.engine.gateway.conftest import ADMIN, Gateway, ask, cache_status
+from tests.support.upstream import StubUpstream
+
+CHATS: dict[str, tuple[dict[str, Any], str, str]] = {
+    # reason: body, query, namespace
+    "unknown_field": (ask(odd=1), "", "default"),
+    "multi_choice": (ask(n=2), "", "default"),
+    "non_text": (ask(modalities=["text", "audio"]), "", "default"),
+    "query_string": (ask(), "?api-version=1", "default"),
+    "switch_off": (ask(), "", "off"),
+}
+
+
+def test_each_bypass_is_counted_with_its_reason_and_nothing_is_kept(gateway: Gateway, upstream: StubUpstream) -> None:
+    change = {"namespace": "off", "changes": {"switch": "off"}, "expected_version": 0, "operation_id": "op"}
+    gateway.control("POST", "/policy", json=change)
+    client = gateway.http()
+    for reason, (body, query, namespace) in CHATS.items():
+        for _ in range(2):
+            answer = client.post(f"/v1/chat/completions{query}", json=body, headers={"Cachescope-Namespace": namespace})
+            assert answer.status_code == 200
+            assert cache_status(answer.headers) == {"fwd": "bypass", "detail": reason}
+    assert client.post("/v1/embeddings", json={"model": "e", "input": "a"}).status_code == 200
+    counters = gateway.state.telemetry.counters()
+    prefix = 'cachescope_bypasses_total{reason="'
+    counted = {key.removeprefix(prefix).removesuffix('"}'): value for key, value in counters.items() if key.startswith(prefix)}
+    assert counted == {**dict.fromkeys(CHATS, 2), "embeddings": 1}
+    assert gateway.lookups(outcome="bypass") == 2 * len(CHATS) + 1
+    assert len(upstream.chats) == 2 * len(CHATS)
+    for namespace in ("default", "off"):
+        assert gateway.control("GET", "/visible", params={"namespace": namespace})["visible"] == 0
+
+
+@pytest.mark.parametrize("authorization", ["", "Bearer", "Bearer wrong", f"Basic {ADMIN}", f"bearer {ADMIN}x"])
+def test_the_control_api_opens_to_the_token_alone(gateway: Gateway, authorization: str) -> None:
+    for method, path in (("GET", "/state"), ("POST", "/purge"), ("DELETE", "/keys/0a"), ("PUT", "/state"), ("GET", "/nothing")):
+        answer = gateway.http().request(method, f"/control/v1{path}", headers={"Authorization": authorization} if authorization else {})
+        assert answer.status_code == 401
+        assert answer.json()["error"]["code"] == "invalid_admin_token"
