@@ -25,6 +25,7 @@ from engine.lookup import Lookup
 from engine.metrics import Metrics
 from engine.settings import GatewaySettings
 from engine.types import Outcome, Step
+from engine.wire import encode
 
 QUEUE_SPANS = 65_536
 BATCH_SPANS = 512
@@ -219,6 +220,16 @@ def _add_upstream_step(lookup: Lookup, upstream_ms: float) -> None:
         lookup.steps[:] = steps + [step for step in lookup.steps if step.name == "store"]
 
 
+class LeanExporter(OTLPSpanExporter):
+    """The SDK's exporter with `engine.wire` as its encoder; its connection, retries and time-outs are the SDK's."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        client = getattr(self, "_client", None)
+        if client is None:  # another version of the SDK, whose own encoder serves as well
+            return super().export(spans)
+        return SpanExportResult.SUCCESS if client.export(encode(spans)).success else SpanExportResult.FAILURE
+
+
 def _otlp_exporter(settings: GatewaySettings) -> OTLPSpanExporter:
     session = requests.Session()
     host = urlsplit(settings.otlp_endpoint).hostname or ""
@@ -229,4 +240,4 @@ def _otlp_exporter(settings: GatewaySettings) -> OTLPSpanExporter:
     headers = {"authorization": f"Bearer {settings.otlp_token}"} if settings.otlp_token else None
     endpoint = f"{settings.otlp_endpoint.rstrip('/').removesuffix('/v1/traces')}/v1/traces"
     certificate = settings.otlp_ca or None
-    return OTLPSpanExporter(endpoint=endpoint, certificate_file=certificate, headers=headers, timeout=EXPORT_TIMEOUT_S, session=session)
+    return LeanExporter(endpoint=endpoint, certificate_file=certificate, headers=headers, timeout=EXPORT_TIMEOUT_S, session=session)

@@ -10,7 +10,7 @@ import redis.asyncio
 from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, SlotNotCoveredError
 
 from engine.errors import InvalidSetting, TierUnavailable
 from engine.tiers import redis_scripts as scripts
@@ -23,6 +23,8 @@ _CONNECTIONS = 256  # a node
 _CLEAN_EVERY = 8
 _CLEANED = 40
 _AT_ONCE = 50
+# Keys looked at to find one of each master: enough for one with a hundredth of the slots.
+_PROBES = 1_000
 
 T = TypeVar("T")
 
@@ -69,6 +71,31 @@ class RedisClusterTier(RedisTier):
             # The same, when the nodes are learned anew while calls are under way: the closed connection has no writer.
             self.faults["closed"] += 1
             raise TierUnavailable("a connection to the cluster was closed while its nodes were learned anew") from error
+
+    async def ping(self) -> None:
+        """Read a key of every master, even while calls fail at once; only when all answer is the cluster whole, and that ended."""
+
+        async def ask() -> None:
+            await asyncio.gather(*(self._redis.exists(key) for key in self._one_key_each()))
+
+        await self._call(ask, even_down=True)
+        self._down = False
+
+    def _one_key_each(self) -> list[str]:
+        """Return keys, none of them stored, of slots of each master that has any; a key of a slot that nobody has among them."""
+        masters = len(self._redis.get_primaries())
+        keys: dict[str, str] = {}
+        for number in range(_PROBES):
+            key = f"{scripts.PREFIX}probe:{number}"
+            try:
+                node = self._redis.get_node_from_key(key)
+            except SlotNotCoveredError:
+                keys["nobody"] = key  # asked for all the same: the client then learns anew who has it
+                continue
+            keys.setdefault(node.name, key)
+            if len(keys) >= masters:
+                break
+        return list(keys.values())
 
     async def _drop_idle(self) -> None:
         """The client itself lets go of the connections of a node that fails, and asks the others where its slots are."""

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import orjson
 import pytest
 from hypothesis import given
@@ -256,6 +257,7 @@ async def test_without_an_endpoint_no_span_is_made_and_everything_is_counted() -
     assert spans_by(telemetry)["created"] == 0
 
 
+@hypothesis.settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(list(Outcome)), st.sampled_from(list(Purpose)), st.sampled_from(["a", "b"])), max_size=40))
 def test_the_outcomes_add_up_to_the_lookups(script: list[tuple[Outcome, Purpose, str]]) -> None:
     from dataclasses import replace

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 import redis
 
+from engine.errors import TierUnavailable
 from engine.tiers.redis_cluster import RedisClusterTier
 from tests.conformance.samples import FakeClock, entry, key_of
-from tests.support.servers import RedisCluster
+from tests.support.servers import RedisCluster, running_cluster
 
 pytestmark = pytest.mark.redis
 
@@ -67,3 +69,42 @@ async def test_a_cursor_outlives_the_newest_vector(store: RedisClusterTier) -> N
     await store.delete([key_of(2)])
     assert await store.vectors_since("p" * 32, 0, 10) != ([], 0)
     assert await store.vectors_since("p" * 32, cursor, 10) == ([], cursor), "no rebuild because the last one is gone"
+
+
+async def test_a_stopped_master_is_the_store_being_down_until_every_slot_answers_again() -> None:
+    with running_cluster() as cluster:
+        store = RedisClusterTier(cluster.url, timeout_s=5, clock=FakeClock())
+        for number in range(30):
+            await store.put(entry(number))
+        victim = cluster.masters[1]
+        with redis.Redis(port=victim.port) as client:
+            held = set(client.scan_iter("cs1:e:*"))
+        lost = {number for number in range(30) if f"cs1:e:{key_of(number)}".encode() in held}
+        kept = set(range(30)) - lost
+        assert lost
+        assert kept
+        await store.ping()
+        victim.stop()
+        with pytest.raises(TierUnavailable):
+            await store.get(key_of(min(lost)))
+        # Nobody waits for it a second time, whatever is asked for; and the two masters that do answer do not end that.
+        for _ in range(3):
+            with pytest.raises(TierUnavailable):
+                await store.ping()
+            with pytest.raises(TierUnavailable, match="a moment ago"):
+                await store.get(key_of(min(kept)))
+        victim.start()
+        async with asyncio.timeout(60):
+            while not await _answers(store, key_of(min(kept))):  # it finds out by itself
+                await asyncio.sleep(0.02)
+        assert [number for number in range(30) if await store.get(key_of(number)) is None] == sorted(lost), "no persistence: those are gone"
+        await store.put(entry(min(lost)))
+        assert await store.get(key_of(min(lost))) is not None
+        await store.close()
+
+
+async def _answers(store: RedisClusterTier, key: str) -> bool:
+    try:
+        return await store.get(key) is not None
+    except TierUnavailable:
+        return False
