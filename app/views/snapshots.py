@@ -120,11 +120,11 @@ def exemplar_rows(view: Counters) -> list[Row]:
     return [
         {
             "time (UTC)": words.instant(one.at_ms),
+            "trace": f"/traces?{urlencode({'trace': one.trace_id.hex()})}" if one.stored else None,
             "source": words.name(source, 60),
             "metric": words.one_line(one.name, 80),
             "value": round(one.value, 6),
             "labels": words.one_line(", ".join(f"{name}={value}" for name, value in sorted(one.labels.items())), 160),
-            "trace": f"/traces?{urlencode({'trace': one.trace_id.hex()})}" if one.stored else None,
             "trace id": one.trace_id.hex(),
         }
         for source, one in view.exemplars

@@ -178,7 +178,7 @@ def source_rows(view: Sources) -> list[dict[str, object]]:
             "kind": source.kind.replace("_", " "),
             "instance": words.one_line(source.instance),
             "dialect": source.dialect or _NO_DIALECT.get(source.kind, "none understood it"),
-            "last seen": f"{words.age(view.now_ms - source.last_seen_ms)} ago",
+            "last seen": f"{words.age(view.now_ms - source.last_seen_ms)} ago" if source.last_seen_ms else "never",
             "lag": "" if source.lag_ms is None else words.duration_ms(source.lag_ms),
             "accepted": source.accepted,
             "lookups": source.lookups,
