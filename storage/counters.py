@@ -6,7 +6,6 @@ counted series by series and summed afterwards, by whoever reads them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +18,9 @@ from storage.metrics import insert_samples
 from storage.rows import CounterReading, Scrape, SourceKey
 from storage.store import Store
 
-NOT_A_COUNT: Final = "not_a_count"  # the reason under which a counter's NaN, infinite and negative values are refused
+NOT_A_COUNT: Final = "not_a_count"  # the reason under which a counter's NaN, infinite, negative and absurd values are refused
+_MOST_COUNTED: Final = 1e30  # more than anything counts to: sums of it stay finite
+_MOST_COVERED_MS: Final = 100 * 365 * 86_400_000  # of one step: a start in 1970 and an end in the year 290,000 must not overflow a sum
 LEFT_OUT: Final = "series above the bound were left out"
 FOLDED: Final = "series above the bound were summed into the overflow series"
 _ACTIVE_MS: Final = 24 * 3_600_000  # series not seen for so long make room for new ones under the bound
@@ -212,7 +213,7 @@ class Counting:
     def _add(self, series_id: int, at_ms: int, taken: Step, *, covered_ms: int) -> None:
         for table, width_ms in WIDTHS_MS.items():
             sums = self._sums.setdefault((table, series_id, at_ms // width_ms * width_ms), [0.0, 0, 0, 0, 0])
-            for place, value in enumerate((taken.increase, 1, covered_ms, taken.reset, taken.anomaly)):
+            for place, value in enumerate((taken.increase, 1, min(covered_ms, _MOST_COVERED_MS), taken.reset, taken.anomaly)):
                 sums[place] += value
 
     def _flush(self) -> None:
@@ -228,7 +229,7 @@ def _many(connection: Connection, statement: str, rows: Iterable[tuple[object, .
 
 
 def _is_count(one: CounterReading) -> bool:
-    return math.isfinite(one.value) and one.value >= 0
+    return 0 <= one.value <= _MOST_COUNTED  # and so no NaN, which is neither
 
 
 def _is_folded(labels: str) -> bool:

@@ -37,6 +37,7 @@ DELTA, CUMULATIVE = 1, 2  # AggregationTemporality
 _NO_VALUE = 1  # DataPointFlags: the series ended
 _MAX_LABELS = 64
 _MAX_NAME = 256
+_MAX_SERIES_LABELS = 8_192  # a series of a known counter is kept for years
 _MAX_UNIT = 16  # a longer one changes no name
 _MAX_EXEMPLARS = 64  # of one point; SDKs keep one a bucket
 _MAX_BUCKETS = 512  # of one point, or quantiles; SDKs have up to 160 on each side of zero
@@ -81,6 +82,8 @@ class _Point(NamedTuple):
                 continue
             known = self.names.counter(one.name, self.unit)
             if known:
+                if len(self.labels.named_text) > _MAX_SERIES_LABELS:
+                    raise Refused("labels_too_long")
                 delta = one.kind.endswith("_delta")
                 # Senders of totals above the bound are left out: what they send may come in parts, and the sum of a part means nothing.
                 folded = labels_text(self.names.families.folded(known, self.labels.named)) if delta else ""

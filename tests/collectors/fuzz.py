@@ -27,6 +27,7 @@ from engine import semconv
 from tests.collectors.support import put
 from tests.collectors.wires import as_json
 
+_METRICS = ("cache.hits", "http.requests", "", "cache" * 80, "gen_ai.client.token.usage", "vllm:prefix_cache_hits", "redis.memory.used")
 SIGNALS = ("traces", "metrics", "logs")
 # Nothing is removed for its age: many of these spans say that they are from 1970.
 KEPT: dict[str, Any] = {"keep_raw_days": 0.0, "keep_minutes_days": 0.0, "keep_hours_days": 0.0}
@@ -171,7 +172,7 @@ class Maker:
         self._resource(resource)
         scope = resource.scope_metrics.add()
         for _ in range(rng.randrange(4)):
-            metric = scope.metrics.add(name=rng.choice(["cache.hits", "http.requests", "", "cache" * 80, "gen_ai.client.token.usage"]))
+            metric = scope.metrics.add(name=rng.choice(_METRICS))
             kind = rng.choice(["gauge", "sum", "histogram", "exponential_histogram", "summary"])
             data = getattr(metric, kind)
             data.SetInParent()

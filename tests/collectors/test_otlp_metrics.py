@@ -270,6 +270,22 @@ async def test_a_resend_of_increases_is_stored_once_and_a_total_with_its_start(t
         assert await it.rows(query, first, "cache.tokens_total") == [("counter_delta", 10, minute * MINUTE // 10**6) for minute in range(4)]
 
 
+def test_a_known_counter_s_labels_are_bounded_for_they_are_kept_for_years() -> None:
+    for name, refused in (("vllm:prefix_cache_hits", {"labels_too_long": 1}), ("cache.hits", {})):
+        request = Request()
+        request.point(name, "sum", as_int=1, labels={f"k{number}": "x" * 600 for number in range(20)})
+        (batch,) = decoded(request)
+        assert batch.rejects == refused
+
+
+def test_a_point_that_lasts_no_time_has_no_known_start() -> None:
+    request = Request()
+    for name, start in (("vllm:prefix_cache_hits", AT), ("vllm:prefix_cache_queries", AT - MINUTE)):
+        request.point(name, "sum", as_int=9).start_time_unix_nano = start
+    (batch,) = decoded(request)
+    assert [one.start_ms for point in batch.points for one in point.readings] == [None, (AT - MINUTE) // 10**6]
+
+
 @pytest.mark.parametrize("wire", WIRES)
 async def test_known_counters_are_counted_as_scraped_ones_are_in_the_same_transaction(tmp_path: Path, wire: str) -> None:
     async with running(tmp_path) as it:

@@ -121,6 +121,17 @@ def test_what_is_no_count_is_refused_and_said(telemetry: Store) -> None:
         assert connection.exec_driver_sql("SELECT reason, count FROM rejects").all() == [(NOT_A_COUNT, 2)]
 
 
+def test_absurd_values_and_times_overflow_nothing(telemetry: Store) -> None:
+    far = 2**63 // 1_000_000 - 1
+    write(telemetry, *(increase(far, 1e30, start_ms=0, labels=f'{{"n":"{number}"}}') for number in range(1_500)))
+    write(telemetry, *(total(at_ms, 1e30, labels=f'{{"t":"{number}"}}') for at_ms in (1, far) for number in range(100)))
+    assert write(telemetry, increase(far - 1, 1.1e30), increase(far - 2, math.inf)) == WriteResult(2, 0, 0)
+    with telemetry.read() as connection:
+        found = connection.exec_driver_sql("SELECT sum(increase), sum(covered_ms) FROM counter_hours").one()
+        assert connection.exec_driver_sql("SELECT reason, count FROM rejects").all() == [(NOT_A_COUNT, 2)]
+    assert found == (pytest.approx(1.5e33), pytest.approx(1_600 * 100 * 365 * 86_400_000))
+
+
 def test_series_above_the_bound_are_summed_where_they_are_increases_and_left_out_where_they_are_totals(
     telemetry: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
