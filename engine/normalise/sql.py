@@ -34,6 +34,7 @@ _OTHERWISE_CUT = re.compile(r"[\\$#{}\[\]`'\"]|--|/\*")
 _FUNCTIONS = frozenset({"ABS", "AVG", "COALESCE", "COUNT", "LENGTH", "LOWER", "MAX", "MIN", "ROUND", "SUM", "TRIM", "UPPER"})
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 _ALNUM = re.compile(r"[\w$@#]")
+_SURROGATE = re.compile("[\ud800-\udfff]")  # no text that a statement can be written in
 _BLANKS = " \n\r\t"
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 _LITERAL = frozenset({TokenType.STRING, TokenType.NUMBER})
@@ -46,7 +47,7 @@ logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 @lru_cache(maxsize=REMEMBERED)
 def normal(text: str) -> Normal | None:
     """Return one statement's normal form and its shape, None when the text is no such statement."""
-    found = unfenced(text, ("sql",)) if len(text) <= MAX_CHARS else None
+    found = unfenced(text, ("sql",)) if len(text) <= MAX_CHARS and not _SURROGATE.search(text) else None
     if found is None:
         return None
     fence, code = found

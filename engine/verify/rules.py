@@ -202,7 +202,7 @@ def direction(left: Parse, right: Parse) -> str:
 
 def _exchanged(left: Parse, right: Parse) -> str:
     """X between Y there, Y between X here: equal sequences but for two segments that changed places around something."""
-    first, second, common = middles(left.get("s", ""), right.get("s", ""))
+    first, second, _ = middles(left.get("s", ""), right.get("s", ""))
     size = len(first)
     if size != len(second) or not 3 <= size <= 24 or Counter(first) != Counter(second):
         return ""
