@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.normalise import rule_of
@@ -51,7 +51,7 @@ def quoted(statement: str) -> Iterator[str]:
         at += 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edited(BASES, NASTY))
 def test_statements_of_one_form_give_the_same_rows(pair: tuple[str, str]) -> None:
     one, two = (normal(text) for text in pair)
@@ -62,7 +62,7 @@ def test_statements_of_one_form_give_the_same_rows(pair: tuple[str, str]) -> Non
 WORDS = {"SELECT", "FROM", "WHERE", "AND", "ORDER", "BY", "GROUP", "COUNT"}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_blanks_and_the_case_of_keywords_do_not_matter_and_all_else_does(data: st.DataObject) -> None:
     tokens = ["SELECT", "a", ",", "COUNT", "(", "b", ")", "FROM", "Users", "WHERE", "c", "=", "'x  Y'", "AND", "d", ">", "1.50"]
