@@ -42,7 +42,7 @@ def unfolded(code: CodeType) -> object:
     return code.co_varnames, code.co_freevars, told
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edited(BASES, "abxf =+*-:,()[]'\n\t#\\;.0123"))
 def test_texts_of_one_form_compile_to_the_same_code(pair: tuple[str, str]) -> None:
     one, two = (normal(text) for text in pair)

@@ -53,7 +53,7 @@ def quoted(statement: str) -> Iterator[str]:
         at += 1
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edited(BASES, NASTY))
 def test_statements_of_one_form_give_the_same_rows(pair: tuple[str, str]) -> None:
     one, two = (normal(text) for text in pair)

@@ -35,7 +35,7 @@ def printed(source: str) -> list[str]:
     return told
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edited(BASES, "{}%#- \nax'1.|"))
 def test_templates_of_one_form_print_the_same(pair: tuple[str, str]) -> None:
     one, two = (form(text) for text in pair)
