@@ -206,6 +206,9 @@ def _stored(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> list[str]:
     return [f"The upstream's answer was not stored: {reason_in_words(str(why))}."] if stored is False and why else []
 
 
+_KEY_OF = {True: "the normal form", False: "what was sent"}
+
+
 def _facts(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     given: list[tuple[str, Any]] = [
         ("namespace", words.name(row["namespace"])),
@@ -223,6 +226,8 @@ def _facts(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> tuple[tuple
         ("threshold then", None if row["threshold"] is None else f"{row['threshold']:.4f}"),
         ("policy version", row["policy_version"]),
         ("switch", row["switch"]),
+        ("normaliser", attributes.get("cachescope.normaliser")),
+        ("key of", _KEY_OF[normalised] if isinstance(normalised := attributes.get("cachescope.normalised"), bool) else None),
         ("generation", row["generation"]),
         ("partition", row["partition"]),
         ("prompt hash", row["prompt_hash"]),

@@ -5,6 +5,7 @@ keep their case: a keyword that is a name here is told apart. What dialects cut 
 quotes, brackets, prefixed strings, comments) is left as it was sent: the blanks of a string could be at stake.
 """
 
+# ruff: noqa: SIM905 — a list of words reads, diffs and is searched better as one text
 from __future__ import annotations
 
 import logging
@@ -30,10 +31,17 @@ _FIRST = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.INSERT, TokenTyp
 _STATEMENTS = (exp.Query, exp.Insert, exp.Update, exp.Delete, exp.Merge)
 # Outside of quotation marks: comments, other quotes, names in brackets, escapes, templates.
 _OTHERWISE_CUT = re.compile(r"[\\$#{}\[\]`'\"]|--|/\*")
+# Reserved nearly everywhere. Where one is a name all the same, the tree tells.
+_KEYWORDS = frozenset(
+    (
+        "ALL AND AS ASC BETWEEN BY CASE CROSS DELETE DESC DISTINCT ELSE END EXISTS FROM FULL GROUP HAVING IN INNER INSERT INTO IS JOIN "
+        "LEFT LIKE LIMIT NOT NULL OFFSET ON OR ORDER OUTER RIGHT SELECT SET THEN UNION UPDATE USING VALUES WHEN WHERE WITH"
+    ).split()
+)
 # Functions that no dialect lets anybody define in another case.
 _FUNCTIONS = frozenset({"ABS", "AVG", "COALESCE", "COUNT", "LENGTH", "LOWER", "MAX", "MIN", "ROUND", "SUM", "TRIM", "UPPER"})
-_WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 _ALNUM = re.compile(r"[\w$@#]")
+_SURROGATE = re.compile("[\ud800-\udfff]")  # no text that a statement can be written in
 _BLANKS = " \n\r\t"
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 _LITERAL = frozenset({TokenType.STRING, TokenType.NUMBER})
@@ -46,7 +54,7 @@ logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 @lru_cache(maxsize=REMEMBERED)
 def normal(text: str) -> Normal | None:
     """Return one statement's normal form and its shape, None when the text is no such statement."""
-    found = unfenced(text, ("sql",)) if len(text) <= MAX_CHARS else None
+    found = unfenced(text, ("sql",)) if len(text) <= MAX_CHARS and not _SURROGATE.search(text) else None
     if found is None:
         return None
     fence, code = found
@@ -94,12 +102,12 @@ def _words(code: str, tokens: list[Token]) -> list[str]:
     words = []
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         piece = code[token.start : token.end + 1]
-        capitals = piece.upper()
+        capitals = piece.upper().split()  # GROUP BY is one token
         if token.token_type is TokenType.VAR:
-            folded = capitals in _FUNCTIONS and after is not None and after.token_type is TokenType.L_PAREN
+            folded = capitals[0] in _FUNCTIONS and after is not None and after.token_type is TokenType.L_PAREN
         else:
-            folded = bool(_WORD.fullmatch(piece))
-        words.append(capitals if folded else piece)
+            folded = token.token_type not in _QUOTED and _KEYWORDS.issuperset(capitals)
+        words.append(" ".join(capitals) if folded else piece)
     return words
 
 

@@ -94,6 +94,20 @@ def test_viewer_sees_why_he_may_not_act(environ: dict[str, str], monkeypatch: py
     assert all(test.button(key=f"switch_{switch}").disabled for switch in ("on", "exact-only", "off"))
 
 
+def test_a_normaliser_is_chosen_confirmed_by_the_name_and_told(environ: dict[str, str]) -> None:
+    support.fill(load(environ), "faq", 1)
+    test = _run("thresholds", namespace="faq")
+    test.selectbox(key="normaliser_faq_0").select("sql").run()
+    test.button(key="open_normaliser").click().run()
+    assert any("are not served under another" in text for text in _texts(test))
+    (name,) = [field for field in test.text_input if field.label.startswith("Type")]
+    name.input("faq").run()
+    (act,) = [button for button in test.button if button.label == "Set the normaliser"]
+    act.click().run()  # its outcome links to the audit, which this runner cannot
+    assert handles.engine().namespaces()[0].policy.normaliser == "sql"
+    assert _run("thresholds", namespace="faq").selectbox(key="normaliser_faq_1").value == "sql"
+
+
 def test_harmful_buttons_are_never_primary() -> None:
     for file in [*(ROOT / "app" / "ui").glob("*.py"), *(ROOT / "pages").glob("*.py")]:
         for call in re.findall(r"st\.button\((?:[^()]|\([^()]*\))*\)", file.read_text()):

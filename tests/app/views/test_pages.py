@@ -245,3 +245,14 @@ def test_the_decision_of_a_held_out_lookup_tells_how_far_the_answers_agree(store
     told = explain(row, {"cachescope.holdout.agreement_ratio": 0.75}, None).sentences
     assert "The answer held out and the upstream's have 75.0 % of their words in common." in told
     assert not any("in common" in sentence for sentence in explain(row, {}, None).sentences)
+
+
+def test_the_decision_tells_what_the_key_was_made_of(store: Store) -> None:
+    from storage.reads.traces import trace_lookups
+
+    listing = traces.find(lambda: store, window=HOUR, scope=Scope(), search=Search(outcome="miss"))
+    with store.read() as conn:
+        row = trace_lookups(conn, listing.rows[0].trace_id)[0]
+    for normalised, told in ((True, "the normal form"), (False, "what was sent"), ([], None), (None, None)):
+        facts = dict(explain(row, {"cachescope.normaliser": "sql/1", "cachescope.normalised": normalised}, None).facts)
+        assert (facts["normaliser"], facts.get("key of")) == ("sql/1", told)

@@ -7,7 +7,7 @@ import warnings
 from types import CodeType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from engine.normalise import rule_of
 from engine.types import Normaliser
@@ -42,7 +42,7 @@ def unfolded(code: CodeType) -> object:
     return code.co_varnames, code.co_freevars, told
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edited(BASES, "abxf =+*-:,()[]'\n\t#\\;.0123"))
 def test_texts_of_one_form_compile_to_the_same_code(pair: tuple[str, str]) -> None:
     one, two = (normal(text) for text in pair)

@@ -6,10 +6,12 @@ import sqlite3
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlglot.tokens import Tokenizer
 
 from engine.normalise import rule_of
+from engine.normalise.sql import _KEYWORDS
 from engine.types import Normaliser
 from tests.engine.normalise.edits import edited
 
@@ -51,7 +53,7 @@ def quoted(statement: str) -> Iterator[str]:
         at += 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edited(BASES, NASTY))
 def test_statements_of_one_form_give_the_same_rows(pair: tuple[str, str]) -> None:
     one, two = (normal(text) for text in pair)
@@ -62,7 +64,7 @@ def test_statements_of_one_form_give_the_same_rows(pair: tuple[str, str]) -> Non
 WORDS = {"SELECT", "FROM", "WHERE", "AND", "ORDER", "BY", "GROUP", "COUNT"}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_blanks_and_the_case_of_keywords_do_not_matter_and_all_else_does(data: st.DataObject) -> None:
     tokens = ["SELECT", "a", ",", "COUNT", "(", "b", ")", "FROM", "Users", "WHERE", "c", "=", "'x  Y'", "AND", "d", ">", "1.50"]
@@ -96,6 +98,7 @@ def test_blanks_and_the_case_of_keywords_do_not_matter_and_all_else_does(data: s
         "SELECT 'a'\n'b'",
         "SELECT '''a'  b''' FROM t",
         "SELECT 1; SELECT 2",
+        'SELECT "\ud800" FROM t',
         "SELECT a FROM",
         "show tables",
         "hello world",
@@ -110,6 +113,32 @@ def test_blanks_and_the_case_of_keywords_do_not_matter_and_all_else_does(data: s
 )
 def test_these_are_left_as_they_were_sent(text: str) -> None:
     assert normal(text) is None
+
+
+SPELLINGS = [
+    ("select a from t group by a order  by b", "SELECT a FROM t GROUP\nBY a ORDER BY b"),
+    ("select count(*), Max( a ) from t where a is not null", "SELECT COUNT(*), MAX(a) FROM t WHERE a IS NOT NULL"),
+    ("insert into t (a) values (1)", "INSERT INTO t(a) VALUES(1);"),
+    ("select case when a in (1) then 2 else 3 end from t", "SELECT CASE WHEN a IN (1) THEN 2 ELSE 3 END FROM t"),
+]
+
+
+@pytest.mark.parametrize(("one", "two"), SPELLINGS)
+def test_these_share_a_form(one: str, two: str) -> None:
+    assert normal(one) is not None
+    assert normal(one) == normal(two)
+
+
+def test_a_word_that_may_be_a_name_keeps_its_case() -> None:
+    """ClickHouse tells columns apart by case, MySQL and BigQuery tables."""
+    places = ("SELECT {} FROM t", "SELECT a AS {} FROM t", "SELECT a FROM {}", "SELECT t.{} FROM t", "SELECT {}(a) FROM t")
+    merged = []
+    for word in sorted(word for word in Tokenizer.KEYWORDS if word.isalpha() and word not in _KEYWORDS):
+        for place in places:
+            upper, lower = (normal(place.format(spelt)) for spelt in (word, word.lower()))
+            if upper and lower and upper.form == lower.form:
+                merged.append(place.format(word))
+    assert merged == []
 
 
 def test_a_block_of_code_alone_is_code() -> None:

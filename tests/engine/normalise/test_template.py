@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jinja2
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from engine.normalise import rule_of
 from engine.types import Normaliser
@@ -35,7 +35,7 @@ def printed(source: str) -> list[str]:
     return told
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edited(BASES, "{}%#- \nax'1.|"))
 def test_templates_of_one_form_print_the_same(pair: tuple[str, str]) -> None:
     one, two = (form(text) for text in pair)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.normalise import rule_of
@@ -31,7 +31,7 @@ def said(text: str) -> object:
     return [[re.split(" +", line) for line in paragraph.split("\n")] for paragraph in re.split("\n{2,}", "\n".join(lines))]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edited(BASES, "ab ,\n2"))
 def test_texts_of_one_form_say_the_same(pair: tuple[str, str]) -> None:
     one, two = (normal(text) for text in pair)
@@ -42,7 +42,7 @@ def test_texts_of_one_form_say_the_same(pair: tuple[str, str]) -> None:
         assert normal(two.form) == two  # and so a text and its own form share a key
 
 
-@settings(max_examples=300)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(st.sampled_from("ab  \n\t.'\"`|_>#[\u00a0\u3000")))
 def test_what_blanks_may_mean_something_in_is_left_as_it_was_sent(text: str) -> None:
     if set(text) & set('\t"`|_>#[\u00a0\u3000'):
