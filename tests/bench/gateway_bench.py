@@ -98,6 +98,10 @@ class Client:
             return False
         return answer.status == 200
 
+    def close(self) -> None:
+        """Let go of the connection; the next request opens another."""
+        self._connection.close()
+
     def read(self, path: str) -> str:
         """Return the body of a GET."""
         self._connection.request("GET", path)

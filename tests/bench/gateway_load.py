@@ -104,6 +104,7 @@ def litellm(command: str, upstream: Server) -> Iterator[Server]:
         try:
             client = Client(port, health="/health/liveliness")
             wait_for(client.healthy, what="LiteLLM's proxy is healthy", timeout_s=240)
+            client.close()  # it closes idle connections after some seconds
             yield Server(port, process.pid, client, time.perf_counter() - begun)
         finally:
             process.terminate()
