@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.ui import acts, chrome, handles, normaliser_panel, states, tables, threshold_panel
+from app.ui import acts, chrome, handles, normaliser_panel, score_panel, states, tables, threshold_panel
 from app.views import thresholds, words
 
 selection = chrome.open_page("Thresholds", refreshed=False)
@@ -31,6 +31,7 @@ else:
     threshold_panel.explore(view, namespace)
     if view.effective is not None:
         normaliser_panel.draw(view.effective.policy, namespace)
+    score_panel.draw(view, namespace)
     threshold_panel.history(view, namespace)
     threshold_panel.confirmation(view)
     threshold_panel.restoring(view)
