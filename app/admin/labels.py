@@ -44,7 +44,7 @@ def label(ctx: AdminContext, trace_id: str, operation_id: str, *, serves: bool, 
 
 def may_label(row: Mapping[str, Any]) -> bool:
     """Return whether a lookup has a pair to label. An exact hit has none: its prompt is the entry's."""
-    exact = row["outcome"] == "exact_hit" or (row["held_out"] and row["similarity"] == 1.0)
+    exact = row["outcome"] == "exact_hit" or (row["held_out"] and row["candidates"] is None)
     named = row["prompt_hash"] and (row["candidate_id"] or row["entry_id"])
     return row["cache_kind"] == "response" and row["similarity"] is not None and not exact and bool(named)
 
