@@ -16,8 +16,10 @@ _AGREEMENT = "cachescope.holdout.agreement_ratio"
 
 @dataclass(frozen=True, slots=True)
 class HeldRow:
-    """A held-out lookup. candidates: neighbours considered, None = an exact hit was held out. agreement_ratio: of the two answers, 0…1; None = they
-    could not be compared, or their span is no longer kept."""
+    """A held-out lookup. candidates: neighbours considered, None = an exact hit was held out.
+
+    agreement_ratio: of the two answers, 0…1; None = they could not be compared, or their span is no longer kept.
+    """
 
     trace_id: bytes
     at_ms: int
