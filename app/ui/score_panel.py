@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-
 import streamlit as st
 
 from app.admin import actions
@@ -56,7 +54,7 @@ def _levers(view: Thresholds, namespace: str, *, deciding: bool) -> None:
             disabled=bool(why_fit),
             help=why_fit or "From the labels of this namespace. Nothing serves by it until it is applied.",
             on_click=acts.at_once,
-            args=(SLOT, f"fit {namespace} {len(view.labels)} {len(view.scores)} {_click()}", lambda ctx, one: _fit(ctx, namespace, one)),
+            args=(SLOT, _intent(view, namespace), lambda ctx, one: actions.fit_score(ctx, namespace, one)),
         )
         if able:
             version = st.selectbox("Version", able, key=f"score_version_{namespace}", width=120)
@@ -73,13 +71,11 @@ def _levers(view: Thresholds, namespace: str, *, deciding: bool) -> None:
             st.button("Rules alone…", key="score_off", disabled=bool(why), help=why, on_click=confirm.ask, args=(SLOT, namespace, _OFF))
 
 
-def _click() -> str:
-    """Return what tells one run of the page from the next: a click repeated by impatience is one fit, a later one another."""
-    return uuid.uuid4().hex
-
-
-def _fit(ctx: actions.AdminContext, namespace: str, operation_id: str) -> actions.ActResult:
-    return actions.fit_score(ctx, namespace, operation_id)
+def _intent(view: Thresholds, namespace: str) -> str:
+    """Return what tells one fit from another: the labels and the policy. The same ones twice are one fit."""
+    newest = max((label.at_ms for label in view.labels), default=0)
+    version = view.effective.policy.version if view.effective else 0
+    return f"fit {namespace} {len(view.labels)} {newest} {version}"
 
 
 def _confirmation() -> None:

@@ -12,7 +12,7 @@ from app.views import traces, words
 from app.views.decision import Decision
 from app.views.traces import Trace
 
-LABEL, _CLICKS = "label", "label_clicks"
+LABEL, _SAID = "label", "label_said"
 _SHORT = 400
 _ICONS = {
     "exact_hit": ":green[:material/check_circle:]",
@@ -37,7 +37,6 @@ def prompt(label: str, text: str | None) -> None:
 def _label(shown: Decision, trace_id: str) -> None:
     """Draw the two words that a person can say of the lookup and its candidate."""
     why = acts.may_act("label")
-    clicks: dict[str, int] = st.session_state.setdefault(_CLICKS, {})
     hit = shown.outcome == "semantic_hit"
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("Does the candidate's answer serve this prompt?", width="content")
@@ -49,14 +48,16 @@ def _label(shown: Decision, trace_id: str) -> None:
                 disabled=bool(why),
                 help=why or "Kept as your word on this pair: thresholds and scores are judged by it. A later word replaces it.",
                 on_click=_say,
-                args=(trace_id, shown.pair, serves, clicks.get(shown.pair, 0)),
+                args=(trace_id, shown.pair, serves),
             )
 
 
-def _say(trace_id: str, pair: str, serves: bool, click: int) -> None:
-    """Keep the word. A click queued twice is one act; a change of mind is another."""
-    st.session_state[_CLICKS][pair] = click + 1
-    acts.at_once(LABEL, f"{pair} {serves} {click}", lambda ctx, one: actions.label(ctx, trace_id, one, serves=serves, span_id=pair))
+def _say(trace_id: str, pair: str, serves: bool) -> None:
+    """Keep the word. The same word twice is one act; a change of mind is another."""
+    said: dict[str, tuple[bool, int]] = st.session_state.setdefault(_SAID, {})
+    before, changes = said.get(pair, (not serves, 0))
+    said[pair] = (serves, changes + (before is not serves))
+    acts.at_once(LABEL, f"{pair} {said[pair]}", lambda ctx, one: actions.label(ctx, trace_id, one, serves=serves, span_id=pair))
 
 
 def decision(shown: Decision, trace_id: str) -> None:
