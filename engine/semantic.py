@@ -17,7 +17,7 @@ from engine.errors import EmbedderMismatch, EmbedderUnavailable, TierUnavailable
 from engine.judge import SPOKEN, Judge, Opinion, Word
 from engine.tiers.base import Neighbour, StoreTier, Tier, VectorTier
 from engine.types import Candidate, Entry, Judging, Policy, ServingKey, Verdict
-from engine.verify import parse, score, verify
+from engine.verify import may_go_on, parse, score, verify
 
 Faults = Callable[[str, str], None]
 Visible = Callable[[Entry], bool]
@@ -195,7 +195,10 @@ class Semantic:
 
 
 def _best(query_parse: str, pairs: Sequence[tuple[Neighbour, Entry]], policy: Policy) -> tuple[Candidate, Entry | None]:
-    """Return the most similar candidate that neither a rule nor the score vetoes, with its entry; when all are, the most similar."""
+    """Return the most similar candidate that neither a rule nor the score vetoes, with its entry; the most similar one when there is none.
+
+    Where one is vetoed for more than a value, those after it are not looked at.
+    """
     ordered = sorted(pairs, key=lambda pair: pair[0].similarity, reverse=True)
     first: Candidate | None = None
     for neighbour, entry in ordered:
@@ -209,6 +212,8 @@ def _best(query_parse: str, pairs: Sequence[tuple[Neighbour, Entry]], policy: Po
         if passed:
             return candidate, entry
         first = first or candidate
+        if not may_go_on(verdicts):
+            break
     assert first is not None  # noqa: S101 - `pairs` is never empty
     return first, None
 

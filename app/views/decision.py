@@ -201,8 +201,8 @@ def _weighed(rules: tuple[Rule, ...], attributes: Mapping[str, Any]) -> list[str
     vetoed = {rule.rule: rule.veto for rule in rules if rule.rule in _LAST}
     if "score" in vetoed:
         chance, version = attributes.get("cachescope.score.probability"), attributes.get("cachescope.score.version")
-        known = f" {version}, {chance:.3f}," if isinstance(chance, int | float) else ""
-        told.append(f"The score{known} {'vetoed it' if vetoed['score'] else 'let it pass'}.")
+        said = f"Score {version} gave it {chance:.3f} and" if isinstance(chance, int | float) else "The score"
+        told.append(f"{said} {'vetoed it' if vetoed['score'] else 'let it pass'}.")
     if "judge" in vetoed:
         word = str(attributes.get("cachescope.judge.word", ""))
         again = " (as it had said before)" if attributes.get("cachescope.judge.remembered") is True else ""

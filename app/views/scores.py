@@ -87,7 +87,7 @@ def tried(found: ScoreTry) -> list[str]:
             f"Of {words.many(found.fitted.n, 'labelled pair', 'labelled pairs')} it keeps {_share(quality.kept)} of the right ones; of "
             f"what it lets serve {_share(quality.wrong)} is wrong, out of fold. Similarity alone {_quality(found.fitted.by_similarity)}."
         )
-    lines.append("It can only veto: rules, threshold and switch stay as they are, and another candidate may serve instead.")
+    lines.append("It can only veto: rules, threshold and switch stay as they are, and no less similar candidate serves instead.")
     return lines
 
 
