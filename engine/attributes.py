@@ -69,6 +69,8 @@ def attributes_of(lookup: Lookup, settings: EngineSettings, *, provider: str) ->
         semconv.HOLDOUT_PROPENSITY: lookup.holdout_propensity,
         semconv.HELD_OUT: lookup.held_out,
         semconv.HOLDOUT_AGREEMENT: lookup.agreement_ratio,
+        semconv.JUDGE: lookup.judged.word.value if lookup.judged else None,
+        semconv.JUDGE_REMEMBERED: lookup.judged.remembered if lookup.judged else None,
         semconv.STORED: lookup.stored,
         semconv.STORE_REASON: lookup.store_reason,
         semconv.STEPS: orjson.dumps([[step.name, step.start_us, step.duration_us] for step in lookup.steps]).decode(),
@@ -122,7 +124,10 @@ def _add_candidate(raw: dict[str, Value | None], lookup: Lookup, *, recorded: bo
     raw[semconv.CANDIDATE_ID] = candidate.entry_id
     raw[semconv.CANDIDATE_SIMILARITY] = candidate.similarity
     raw[semconv.CANDIDATE_PASSED] = candidate.passed
-    # A verdict's detail is made of words of both prompts.
+    raw[semconv.SCORE] = candidate.score
+    if candidate.score is not None and lookup.space.policy.score is not None:
+        raw[semconv.SCORE_VERSION] = lookup.space.policy.score.version
+    # A rule's detail is made of words of both prompts.
     verdicts = [[verdict.rule, verdict.veto, printable(verdict.detail) if recorded else ""] for verdict in candidate.verdicts]
     raw[semconv.CANDIDATE_VERDICTS] = orjson.dumps(verdicts).decode()
     if recorded:

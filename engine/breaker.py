@@ -202,6 +202,7 @@ class Breakers:
         self.store_read = made("store", "read")
         self.store_write = made("store", "write")
         self.embedder = made("embedder", "embed")
+        self.judge = made("judge", "ask")
         self.upstream = made("upstream", "call")
 
     def named(self) -> dict[tuple[str, str], Breaker]:
@@ -210,5 +211,6 @@ class Breakers:
             ("store", "read"): self.store_read,
             ("store", "write"): self.store_write,
             ("embedder", "embed"): self.embedder,
+            ("judge", "ask"): self.judge,
             ("upstream", "call"): self.upstream,
         }

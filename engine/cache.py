@@ -14,6 +14,7 @@ from engine.copies import Copies
 from engine.embedders.base import Embedder
 from engine.errors import TierUnavailable
 from engine.generations import WriteGenerations
+from engine.judge import Judge
 from engine.keys import Canonical, canonicalise
 from engine.lookup import NO_USAGE, CacheRequest, Lookup
 from engine.semantic import Semantic, simhash_of, why_missed
@@ -41,6 +42,7 @@ class Cache:
         memory: Tier,
         vector: VectorTier | None = None,
         embedder: Embedder | None = None,
+        judge: Judge | None = None,
         faults: Faults,
         embedder_breaker: Breaker | None = None,
         clock: Callable[[], int] = wall_clock_ms,
@@ -72,6 +74,7 @@ class Cache:
             memory=self._memory,
             vector=vector,
             embedder=embedder,
+            judge=judge,
             max_chars=settings.semantic_max_chars,
             candidates=settings.candidates,
             timeout_s=settings.embedder_timeout_s,
@@ -85,7 +88,7 @@ class Cache:
 
     async def close(self) -> None:
         await self.view.close()
-        for part in (self._vector, self._memory, self._store, self._embedder):
+        for part in (self._vector, self._memory, self._store, self._embedder, self._semantic.judge):
             if part is not None:
                 await part.close()
 
@@ -222,15 +225,14 @@ class Cache:
             lookup.prompt,
             partition=lookup.partition,
             live=lookup.space.generations.live,
-            mode=policy.verify_mode,
+            policy=policy,
+            threshold=None if lookup.request.refresh else lookup.threshold,
             visible=lambda entry: self._visible(lookup, entry),
             timed=timed,
         )
-        lookup.vector, lookup.simhash, lookup.parse = found.vector, found.simhash, found.parse
+        lookup.vector, lookup.simhash, lookup.parse, lookup.judged = found.vector, found.simhash, found.parse, found.judged
         lookup.candidate, lookup.candidates, lookup.semantic_skipped = found.candidate, found.candidates, found.skipped
-        if found.entry is None or found.candidate is None or lookup.threshold is None or lookup.request.refresh:
-            return
-        if found.candidate.similarity >= lookup.threshold:
+        if found.entry is not None and found.candidate is not None:
             self._serve(lookup, found.entry, Outcome.SEMANTIC_HIT, "vector", found.candidate)
 
     def _serve(self, lookup: Lookup, entry: Entry, outcome: Outcome, tier: str, candidate: Candidate) -> bool:

@@ -8,6 +8,7 @@
 └── retryable
     ├── TierUnavailable     a tier did not answer; the request goes on without it
     ├── EmbedderUnavailable the embedder did not answer
+    ├── JudgeUnavailable    the judge did not answer
     └── UpstreamUnavailable the upstream did not answer (502, 504)
 """
 
@@ -53,6 +54,12 @@ class TierUnavailable(EngineError):
 
 class EmbedderUnavailable(EngineError):
     """The embedder did not answer."""
+
+    retryable = True
+
+
+class JudgeUnavailable(EngineError):
+    """The judge did not answer, or with no chat completion."""
 
     retryable = True
 

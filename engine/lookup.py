@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.judge import Opinion
 from engine.types import Candidate, Entry, GroupFingerprint, Namespace, Outcome, Purpose, ServingKey, Step, Usage
 
 NO_USAGE = Usage()
@@ -56,6 +57,7 @@ class Lookup:
     entry: Entry | None = None  # what serves
     candidate: Candidate | None = None
     candidates: int | None = None
+    judged: Opinion | None = None
     threshold: float | None = None
     semantic_skipped: str = ""
     holdout_propensity: float = 1.0

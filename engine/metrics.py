@@ -57,6 +57,7 @@ class Metrics:
         self._upstream_waits = Counter(
             semconv.METRIC_UPSTREAM_WAITS, "Upstream calls held back while hits had stopped.", ["result"], registry=registry
         )
+        self._judged = Counter(semconv.METRIC_JUDGED, "Opinions of the judge, or why it gave none.", ["word", "source"], registry=registry)
         self._entries = Gauge(semconv.METRIC_ENTRIES, "Entries in the memory tier.", registry=registry)
         self._bytes = Gauge(semconv.METRIC_BYTES, "Bytes in the memory tier.", registry=registry)
         self._control_age = Gauge(semconv.METRIC_CONTROL_AGE, "Age of this gateway's view of policies and generations.", registry=registry)
@@ -108,6 +109,10 @@ class Metrics:
     def upstream_waited(self, in_time: bool) -> None:
         """Count an upstream call that was held back: until it got its place, or until it had waited long enough."""
         self._upstream_waits.labels("went" if in_time else "overdue").inc()
+
+    def judged(self, word: str, source: str) -> None:
+        """Count an opinion; given to the judge as its callback."""
+        self._judged.labels(word, source).inc()
 
     def memory_removal(self, entry: Entry, cause: RemovalCause) -> None:
         """Count an entry that left the memory tier; given to the tier as its callback."""

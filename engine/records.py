@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -15,7 +15,8 @@ import orjson
 
 from engine.errors import InvalidSetting, StoreCorrupt
 from engine.tiers.base import ControlDoc
-from engine.types import Generations, Normaliser, Policy, Switch, VerifyMode
+from engine.types import Generations, Judging, Normaliser, Policy, Score, Switch, VerifyMode
+from engine.verify import score
 
 POLICY = "policy:"
 GENERATIONS = "generations:"
@@ -24,6 +25,7 @@ KEY = "key:"
 GATEWAY = "gateway:"
 
 MAX_TTL_S = 366 * 86_400.0
+_MOST_WEIGHTS = 64
 
 
 class BadRecord(StoreCorrupt):
@@ -88,8 +90,8 @@ def json_of(value: Mapping[str, Any]) -> str:
 
 # Policies
 
-_FIELDS = ("switch", "threshold", "ttl_s", "verify_mode", "holdout_ratio", "normaliser")
-_CHOICES: Mapping[str, type[StrEnum]] = {"switch": Switch, "verify_mode": VerifyMode, "normaliser": Normaliser}
+_FIELDS = ("switch", "threshold", "ttl_s", "verify_mode", "holdout_ratio", "normaliser", "score", "judge")
+_CHOICES: Mapping[str, type[StrEnum]] = {"switch": Switch, "verify_mode": VerifyMode, "normaliser": Normaliser, "judge": Judging}
 
 
 def checked_policy(changes: Mapping[str, object]) -> dict[str, Any]:
@@ -106,13 +108,40 @@ def _field(name: str, value: object) -> object:
         if not isinstance(value, str) or value not in set(kind):
             raise InvalidSetting(f"{name} must be one of {', '.join(kind)}; it is {value!r}")
         return kind(value)
-    if name in {"threshold", "holdout_ratio", "ttl_s"} and value is None:
+    if value is None:
         return None
+    if name == "score":
+        return score_of(value)
     low, high = {"threshold": (-1.0, 1.0), "ttl_s": (1.0, MAX_TTL_S), "holdout_ratio": (0.0, 1.0)}[name]
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     if not low <= number <= high:  # false for NaN as well
         raise InvalidSetting(f"{name} must be a number from {low:g} to {high:g}; it is {value!r}")
     return float(number)
+
+
+def score_of(value: object) -> Score:
+    """Return a score as it is recorded. Raises InvalidSetting."""
+    fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+    weights = fields.get("weights")
+    numbers = [*(weights if isinstance(weights, list | tuple) else [None]), fields.get("bias"), fields.get("cut")]
+    whole = [fields.get("version"), fields.get("features")]
+    sound = all(isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) for one in numbers)
+    if not sound or not all(type(one) is int and one > 0 for one in whole) or len(numbers) > _MOST_WEIGHTS or not 0 <= fields["cut"] <= 1:
+        raise InvalidSetting(
+            "score must be an object of version, features (both whole numbers from 1), weights (a list of numbers), bias (a number) and "
+            "cut (a probability from 0 to 1), or null for none"
+        )
+    return Score(
+        version=fields["version"],
+        features=fields["features"],
+        weights=tuple(float(one) for one in fields["weights"]),
+        bias=float(fields["bias"]),
+        cut=float(fields["cut"]),
+    )
+
+
+def score_json(given: Score) -> dict[str, Any]:
+    return {**asdict(given), "weights": list(given.weights)}
 
 
 def policy_of(doc: ControlDoc, defaults: Policy) -> Policy:
@@ -147,6 +176,14 @@ def policy_record(doc: ControlDoc | None, changes: Mapping[str, object], *, oper
     operation_id: the act that made it, so that its repetition is recognised. Raises InvalidSetting.
     """
     checked = checked_policy(changes)
+    given = checked.get("score")
+    if given is not None:
+        if not score.fits(given):
+            raise InvalidSetting(
+                f"the score has {len(given.weights)} weights for features of version {given.features}; this gateway computes "
+                f"{len(score.FEATURES)} of version {score.VERSION}: fit the score anew"
+            )
+        checked["score"] = score_json(given)
     try:
         before = value_of(doc) if doc else {}
     except BadRecord:

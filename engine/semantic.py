@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -14,9 +14,10 @@ from engine.breaker import Breaker
 from engine.embedders.base import Embedder
 from engine.embedders.simhash import simhash
 from engine.errors import EmbedderMismatch, EmbedderUnavailable, TierUnavailable
+from engine.judge import SPOKEN, Judge, Opinion, Word
 from engine.tiers.base import Neighbour, StoreTier, Tier, VectorTier
-from engine.types import Candidate, Entry, ServingKey, VerifyMode
-from engine.verify import parse, verify
+from engine.types import Candidate, Entry, Judging, Policy, ServingKey, Verdict
+from engine.verify import may_go_on, parse, score, verify
 
 Faults = Callable[[str, str], None]
 Visible = Callable[[Entry], bool]
@@ -30,7 +31,7 @@ class _Refused(EmbedderUnavailable):
 
 @dataclass(slots=True)
 class Considered:
-    """What a semantic lookup found. skipped: why it ended early, '' = it did not. entry: the candidate's, when it passed."""
+    """What a semantic lookup found. skipped: why it ended early, '' = it did not. entry: the candidate's, when it may serve."""
 
     vector: bytes = b""
     simhash: str = ""
@@ -38,6 +39,7 @@ class Considered:
     candidates: int | None = None
     candidate: Candidate | None = None
     entry: Entry | None = None
+    judged: Opinion | None = None
     skipped: str = ""
 
 
@@ -51,6 +53,7 @@ class Semantic:
         memory: Tier,
         vector: VectorTier | None,
         embedder: Embedder | None,
+        judge: Judge | None,
         max_chars: int,
         candidates: int,
         timeout_s: float,
@@ -61,6 +64,7 @@ class Semantic:
         self._memory = memory
         self._vector = vector
         self.embedder = embedder if vector is not None else None
+        self.judge = judge
         self._max_chars = max_chars
         self._candidates = candidates
         self._timeout_s = timeout_s
@@ -75,9 +79,20 @@ class Semantic:
         return "too_long" if len(prompt) > self._max_chars else ""
 
     async def consider(
-        self, prompt: str, *, partition: str, live: frozenset[str], mode: VerifyMode, visible: Visible, timed: Timed
+        self,
+        prompt: str,
+        *,
+        partition: str,
+        live: frozenset[str],
+        policy: Policy,
+        threshold: float | None,
+        visible: Visible,
+        timed: Timed,
     ) -> Considered:
-        """Return the best candidate for this prompt; what failed on the way is counted and named in `skipped`."""
+        """Return the best candidate for this prompt; what failed on the way is counted and named in `skipped`.
+
+        threshold: the cosine in force; None = nothing may serve, and no judge is asked.
+        """
         found = Considered(skipped=self.skip(prompt))
         if found.skipped or self.embedder is None or self._vector is None:
             return found
@@ -94,9 +109,26 @@ class Semantic:
             return found
         found.candidates = len(pairs)
         if pairs:
-            found.candidate, found.entry = _best(found.parse, pairs, mode)
+            found.candidate, entry = _best(found.parse, pairs, policy)
             timed("verify")
+            if entry is not None and threshold is not None and found.candidate.similarity >= threshold:
+                found.entry = entry
+                if policy.judge is not Judging.OFF:
+                    await self._hear(found, prompt, entry, policy.judge)
+                    timed("judge")
         return found
+
+    async def _hear(self, found: Considered, prompt: str, entry: Entry, judging: Judging) -> None:
+        """Ask the judge about what would serve; its veto is one more verdict on the candidate."""
+        given = await self.judge.opinion(prompt, entry.prompt, partition=entry.partition) if self.judge else Opinion(Word.MISSING)
+        lenient = given.word not in SPOKEN and judging is Judging.ELSE_SERVE
+        verdict = Verdict("judge", given.word is not Word.SAME and not lenient, given.word.value)
+        found.judged = given
+        if found.candidate is not None:
+            verdicts = (*found.candidate.verdicts, verdict)
+            found.candidate = replace(found.candidate, passed=not verdict.veto, verdicts=verdicts)
+        if verdict.veto:
+            found.entry = None
 
     async def _embed(self, embedder: Embedder, prompt: str) -> NDArray[np.float32] | None:
         async def ask() -> NDArray[np.float32]:
@@ -162,17 +194,26 @@ class Semantic:
         return entry if entry is not None and visible(entry) else None
 
 
-def _best(query_parse: str, pairs: Sequence[tuple[Neighbour, Entry]], mode: VerifyMode) -> tuple[Candidate, Entry | None]:
-    """Return the most similar candidate that no rule vetoes, with its entry; when all are vetoed, the most similar one."""
+def _best(query_parse: str, pairs: Sequence[tuple[Neighbour, Entry]], policy: Policy) -> tuple[Candidate, Entry | None]:
+    """Return the most similar candidate that neither a rule nor the score vetoes, with its entry; the most similar one when there is none.
+
+    Where one is vetoed for more than a value, those after it are not looked at.
+    """
     ordered = sorted(pairs, key=lambda pair: pair[0].similarity, reverse=True)
     first: Candidate | None = None
     for neighbour, entry in ordered:
-        verdicts = verify(query_parse, entry.parse or parse(entry.prompt), mode=mode)
+        known = entry.parse or parse(entry.prompt)
+        verdicts, chance = verify(query_parse, known, mode=policy.verify_mode), None
         passed = not any(verdict.veto for verdict in verdicts)
-        candidate = Candidate(entry.entry_id, entry.key, neighbour.similarity, passed, verdicts, entry.prompt)
+        if passed and policy.score is not None:
+            verdict, chance = score.weigh(policy.score, query_parse, known, neighbour.similarity, verdicts)
+            verdicts, passed = (*verdicts, verdict), not verdict.veto
+        candidate = Candidate(entry.entry_id, entry.key, neighbour.similarity, passed, verdicts, entry.prompt, chance)
         if passed:
             return candidate, entry
         first = first or candidate
+        if not may_go_on(verdicts):
+            break
     assert first is not None  # noqa: S101 - `pairs` is never empty
     return first, None
 

@@ -46,6 +46,10 @@ CANDIDATE_VERDICTS = "cachescope.candidate.verdicts"  # JSON [[rule, veto, detai
 CANDIDATE_PROMPT = "cachescope.candidate.prompt"  # only when prompts are recorded
 THRESHOLD = "cachescope.threshold"  # cosine in force
 VERIFY_MODE = "cachescope.verify.mode"
+SCORE = "cachescope.score.probability"  # 0…1: that one answer serves both, by the score in force
+SCORE_VERSION = "cachescope.score.version"  # int: which of the namespace's scores decided
+JUDGE = "cachescope.judge.word"  # engine.judge.Word
+JUDGE_REMEMBERED = "cachescope.judge.remembered"  # bool: said before, and not asked again
 EMBEDDER = "cachescope.embedder"
 SEMANTIC_SKIPPED = "cachescope.semantic.skipped"  # why no semantic lookup was made
 
@@ -88,6 +92,7 @@ METRIC_BREAKER_STATE = "cachescope_breaker_state"  # gauge {dependency, operatio
 METRIC_BREAKER_CHANGES = "cachescope_breaker_changes"  # counter {dependency, operation, state}
 METRIC_BREAKER_REFUSED = "cachescope_breaker_refused"  # counter {dependency, operation}: calls not made
 METRIC_UPSTREAM_WAITS = "cachescope_upstream_waits"  # counter {result=went|overdue}: calls held back while hits had stopped
+METRIC_JUDGED = "cachescope_judge_opinions"  # counter {word, source=asked|remembered}
 METRIC_ENTRIES = "cachescope_memory_entries"  # gauge
 METRIC_BYTES = "cachescope_memory_bytes"  # gauge
 METRIC_CONTROL_AGE = "cachescope_control_age_seconds"  # gauge: age of this gateway's view of policies and generations

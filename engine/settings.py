@@ -37,6 +37,11 @@ class EngineSettings:
     embedder_api_key: str = ""
     embedder_dimension: int = 0  # of an HTTP embedder; 0 = asked of the server once, at the start
     embedder_timeout_s: float = 2.0  # for one embedding of a lookup; past it the lookup goes on without candidates
+    judge_url: str = ""  # up to and including /v1, or without it; empty = no judge
+    judge_model: str = ""
+    judge_api_key: str = ""
+    judge_timeout_s: float = 2.0  # for one opinion; past it the namespace's policy says what happens
+    judge_remembered: int = 10_000  # opinions
     record_prompts: bool = True
     record_prompt_chars: int = 2_000
     record_body_bytes: int = 8_192

@@ -72,6 +72,14 @@ class GroupFingerprint:
     hex: str = ""
 
 
+class Judging(StrEnum):
+    """Whether a judge is asked before a semantic hit, and what happens where it gives no word."""
+
+    OFF = "off"
+    ELSE_MISS = "else-miss"
+    ELSE_SERVE = "else-serve"  # as the rules alone would have it
+
+
 class RemovalCause(StrEnum):
     """Why an entry left a tier."""
 
@@ -92,6 +100,21 @@ class LeaseState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Score:
+    """A logistic regression over `engine.verify.score`'s features, fitted from a namespace's labels.
+
+    version: of the namespace's fits, counted from 1. features: the version of the features. cut: the probability in 0..1 from which
+    a candidate may serve.
+    """
+
+    version: int
+    features: int
+    weights: tuple[float, ...]
+    bias: float
+    cut: float
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """What a namespace serves. `version` grows by one with each change, and stands on every lookup's span.
 
@@ -99,6 +122,7 @@ class Policy:
     ttl_s: seconds > 0 from the store; the entry's own expiry is jittered once, at the store.
     holdout_ratio: share of would-be hits sent upstream at random, 0..1. None = the installation's; 0 = none, whatever it is.
     normaliser: part of every key: entries made under one are not seen under another, and are there again with it.
+    score: weighs what the rules let through; None = the rules alone decide. judge: asked last.
     """
 
     version: int = 0
@@ -108,6 +132,8 @@ class Policy:
     verify_mode: VerifyMode = VerifyMode.HARD
     holdout_ratio: float | None = None
     normaliser: Normaliser = Normaliser.NONE
+    score: Score | None = None
+    judge: Judging = Judging.OFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +234,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The nearest entry that the semantic lookup considered: the most similar one that passed, else the most similar."""
+    """The nearest entry that the semantic lookup considered: the most similar one that passed, else the most similar.
+
+    score: the probability that the policy's score gave it, None = none was asked for, or a rule vetoed it before.
+    """
 
     entry_id: str
     key: str
@@ -216,6 +245,7 @@ class Candidate:
     passed: bool
     verdicts: tuple[Verdict, ...] = ()
     prompt: str = ""
+    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from app.ui import acts, chrome, handles, normaliser_panel, states, tables, threshold_panel
-from app.views import thresholds, words
+from app.ui import acts, chrome, handles, holdout_panel, normaliser_panel, score_panel, states, tables, threshold_panel
+from app.views import holdout, thresholds, words
 
 selection = chrome.open_page("Thresholds", refreshed=False)
 now = handles.now_ms()
@@ -31,6 +31,8 @@ else:
     threshold_panel.explore(view, namespace)
     if view.effective is not None:
         normaliser_panel.draw(view.effective.policy, namespace)
+    score_panel.draw(view, namespace)
+    holdout_panel.draw(holdout.load(handles.telemetry, window=selection.window(now), scope=selection.scope))
     threshold_panel.history(view, namespace)
     threshold_panel.confirmation(view)
     threshold_panel.restoring(view)

@@ -58,6 +58,12 @@ def one(connection: Connection, *, kind: str, namespace: str, horizon: str) -> A
     return None if row is None else _read(row)
 
 
+def of(connection: Connection, *, kind: str, namespace: str) -> list[Analysis]:
+    """Return a namespace's analyses of this kind, of every horizon, the newest first."""
+    query = f"SELECT {_COLUMNS} FROM analyses WHERE kind = ? AND namespace = ? ORDER BY at_ms DESC"  # noqa: S608 - names from above
+    return [_read(row) for row in connection.exec_driver_sql(query, (kind, namespace))]
+
+
 def ages(connection: Connection, *, kind: str, horizon: str) -> dict[str, int]:
     """Return when each namespace's newest analysis was computed, without reading it."""
     query = "SELECT namespace, at_ms FROM analyses WHERE kind = ? AND horizon = ?"

@@ -22,7 +22,7 @@ class ActEvent(SQLModel, table=True):
     seq: int | None = Field(default=None, primary_key=True)
     act_id: str  # the operation id: a second click with the same id does nothing
     event: str  # pending | done | failed | undone | reclaimed | cancelled
-    kind: str  # purge | undo | switch | threshold | warmup | key_create | key_revoke
+    kind: str  # purge | undo | switch | threshold | verification | score_fit | label | warmup | key_create | key_revoke
     namespace: str = ""
     actor: str
     origin: str  # console | cli | worker
@@ -71,9 +71,9 @@ class Analysis(SQLModel, table=True):
     __tablename__ = "analyses"
     metadata = ops_metadata
 
-    kind: str = Field(primary_key=True)  # regret
+    kind: str = Field(primary_key=True)  # regret | score
     namespace: str = Field(primary_key=True)
-    horizon: str = Field(primary_key=True)  # 24h | 7d: which time before at_ms it covers
+    horizon: str = Field(primary_key=True)  # 24h | 7d: which time before at_ms it covers; of a score its version
     at_ms: int = Field(sa_column=_big(nullable=False))  # when it was computed
     start_ms: int = Field(sa_column=_big(nullable=False))
     end_ms: int = Field(sa_column=_big(nullable=False))
@@ -113,3 +113,4 @@ class Label(SQLModel, table=True):
     serves: bool
     actor: str
     at_ms: int = Field(sa_column=_big(nullable=False))
+    features: str = ""  # JSON: numbers that verification makes of the pair; '' = its prompts were not recorded

@@ -18,13 +18,15 @@ from app.adapters.base import (
     Visible,
     WarmResult,
 )
-from engine.types import Normaliser, Policy, Switch, VerifyMode
+from engine.errors import InvalidSetting
+from engine.records import score_of
+from engine.types import Judging, Normaliser, Policy, Score, Switch, VerifyMode
 
 Json = Mapping[str, Any]
 
 
 def policy(value: Json) -> Policy:
-    threshold, holdout = value.get("threshold"), value.get("holdout_ratio")
+    threshold, holdout, score = value.get("threshold"), value.get("holdout_ratio"), value.get("score")
     return Policy(
         version=int(value["version"]),
         switch=Switch(value["switch"]),
@@ -33,7 +35,16 @@ def policy(value: Json) -> Policy:
         verify_mode=VerifyMode(value["verify_mode"]),
         holdout_ratio=None if holdout is None else float(holdout),
         normaliser=Normaliser(value["normaliser"]),
+        score=None if score is None else _score(score),
+        judge=Judging(value.get("judge", Judging.OFF)),
     )
+
+
+def _score(value: object) -> Score:
+    try:
+        return score_of(value)
+    except InvalidSetting as error:
+        raise ValueError(str(error)) from error
 
 
 def purge(value: Json, *, namespace: str = "", via: Via = Via.GATEWAY) -> PurgeInfo:

@@ -11,6 +11,7 @@ from app.admin.purge import find_namespace
 from app.admin.record import ActResult, earlier, perform
 from app.admin.roles import authorise
 from app.errors import EngineConflict, Refused
+from engine.records import score_json
 from engine.types import Normaliser, Policy, Switch
 from storage import policies
 
@@ -32,6 +33,8 @@ def as_json(policy: Policy) -> dict[str, Any]:
         "verify_mode": policy.verify_mode.value,
         "holdout_ratio": policy.holdout_ratio,
         "normaliser": policy.normaliser.value,
+        "score": None if policy.score is None else score_json(policy.score),
+        "judge": policy.judge.value,
     }
 
 
@@ -67,7 +70,7 @@ def set_threshold(ctx: AdminContext, namespace: str, threshold: float | None, op
         return found
     if threshold is not None and not (math.isfinite(threshold) and -1 <= threshold <= 1):
         raise Refused(f"a threshold is a cosine from -1 to 1, not {threshold!r}. Nothing was changed")
-    return _policy_act(ctx, namespace, {"threshold": threshold}, operation_id, expected_version)
+    return policy_act(ctx, namespace, {"threshold": threshold}, operation_id, expected_version)
 
 
 def set_normaliser(ctx: AdminContext, namespace: str, normaliser: str, operation_id: str, expected_version: int) -> ActResult:
@@ -78,11 +81,11 @@ def set_normaliser(ctx: AdminContext, namespace: str, normaliser: str, operation
         return found
     if normaliser not in set(Normaliser):
         raise Refused(f"{normaliser!r} is no normaliser; expected {', '.join(Normaliser)}. Nothing was changed")
-    return _policy_act(ctx, namespace, {"normaliser": normaliser}, operation_id, expected_version, kind="normaliser")
+    return policy_act(ctx, namespace, {"normaliser": normaliser}, operation_id, expected_version, kind="normaliser")
 
 
 def restore_policy(ctx: AdminContext, namespace: str, version: int, operation_id: str, expected_version: int) -> ActResult:
-    """Set threshold, TTL, verify mode, holdout and normaliser as in an earlier version. The switch, a lever of its own, stays."""
+    """Set everything as it was in an earlier version but the switch, a lever of its own, which stays."""
     authorise(ctx.actor, "threshold", ctx.engine.capabilities)
     found = earlier(ctx, operation_id, kind="threshold", namespace=namespace)
     if found:
@@ -90,7 +93,7 @@ def restore_policy(ctx: AdminContext, namespace: str, version: int, operation_id
     # Version 0 is no policy of its own: the installation's TTL, not the one in the code.
     changes = {**as_json(Policy()), "ttl_s": None, "holdout_ratio": None} if version == 0 else _recorded(ctx, namespace, version)
     changes.pop("switch")
-    return _policy_act(ctx, namespace, changes, operation_id, expected_version, note={"restored_version": version})
+    return policy_act(ctx, namespace, changes, operation_id, expected_version, note={"restored_version": version})
 
 
 def _recorded(ctx: AdminContext, namespace: str, version: int) -> dict[str, Any]:
@@ -103,7 +106,7 @@ def _recorded(ctx: AdminContext, namespace: str, version: int) -> dict[str, Any]
     raise Refused(f"{namespace!r} has no recorded policy {version} (known: {known}). Nothing was changed")
 
 
-def _policy_act(
+def policy_act(
     ctx: AdminContext,
     namespace: str,
     changes: Mapping[str, Any],
@@ -113,6 +116,8 @@ def _policy_act(
     kind: str = "threshold",
     note: Mapping[str, Any] | None = None,
 ) -> ActResult:
+    """Change the policy as an act of this kind. note: what else its record says. The caller has authorised it."""
+
     def work() -> Mapping[str, Any]:
         before = policy_in_force(ctx, namespace)
         return _change(ctx, before, namespace, changes, expected_version=expected_version, act_id=operation_id)

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from app.cli import acts, backup, keys, normaliser, services, status, switch, up
+from app.cli import acts, backup, keys, normaliser, services, status, switch, up, verification
 
 app = typer.Typer(
     name="cachescope",
@@ -30,6 +30,9 @@ app.command("purge")(acts.purge)
 app.command("warm")(acts.warm)
 app.command("threshold")(acts.threshold)
 app.command("normaliser")(normaliser.normaliser)
+app.command("verification")(verification.verification)
+app.command("label")(verification.label)
+app.command("score")(verification.score)
 app.command("backup")(backup.backup)
 app.command("check")(backup.check)
 app.command("restore")(backup.restore)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from app.config.addresses import is_loopback, reachable_url, split_bind, web_url
+from app.config.judging import JudgeSettings
 from app.config.kept import KeptSettings
 from app.config.receiving import ReceivingSettings
 from app.config.sources import RedisServers, Servers, Targets
@@ -40,7 +41,7 @@ class PriceTable(BaseModel):
     cached_input_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
-class Config(ReceivingSettings, KeptSettings):
+class Config(ReceivingSettings, JudgeSettings, KeptSettings):
     """Every setting. The TOML name is the field's; the variable is CACHESCOPE_ and the name in capitals."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=PREFIX, env_ignore_empty=True, case_sensitive=False)
@@ -323,6 +324,7 @@ class Config(ReceivingSettings, KeptSettings):
             "embedder_model": "" if offline else self.embedder_model,
             "embedder_api_key": "" if offline else self.embedder_api_key.get_secret_value(),
             "embedder_dimension": 0 if offline else self.embedder_dimension,
+            **self.judging(demo=self.demo),
         }
         return EngineSettings(**composed)
 

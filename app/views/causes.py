@@ -25,7 +25,9 @@ DIMENSION_NAMES = {
 }
 MIN_CHANGE = 0.02  # a change of the rate below this is no finding, however certain
 _NEAR_MS = 15 * MINUTE_MS  # an event this long before the change may be its cause: a purge bites as requests come
-_CACHE_EVENTS = ("purge", "undo", "switch", "threshold", "normaliser", "warmup", "policy", "generation", "embedder", "restart")
+_CACHE_EVENTS = (
+    *("purge", "undo", "switch", "threshold", "normaliser", "verification", "warmup", "policy", "generation", "embedder", "restart"),
+)
 _MODEL_EVENTS = ("model", "model version")
 # Why a lookup missed that the cache itself is the cause of.
 _CACHE_REASONS = (

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.admin.labels import may_label
 from app.views import words
 from app.views.understood import RULES
 
@@ -28,7 +29,7 @@ _REASONS = {
     "too_long": "the last turn is longer than semantic lookups take, so it was looked up exactly only",
     "no_candidate": "no stored prompt of the same partition came near",
     "below_threshold": "the nearest stored prompt was not similar enough",
-    "vetoed": "a rule found a difference that changes the answer",
+    "vetoed": "verification found a difference that changes the answer",
     "control_stale": "the gateway's view of policies and purges was too old to trust",
     "switch_off": "the namespace is switched off",
     "holdout": "it was held out on purpose, to learn what the upstream would say",
@@ -64,7 +65,7 @@ class PolicyNow:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """headline: one sentence. sentences: the reasons, in the order of the lookup."""
+    """headline: one sentence. sentences: the reasons, in the order of the lookup. pair: the lookup's span when it can be labelled."""
 
     outcome: str
     headline: str
@@ -73,6 +74,7 @@ class Decision:
     prompt: str | None
     candidate_prompt: str | None
     facts: tuple[tuple[str, str], ...]
+    pair: str = ""
 
 
 def reason_in_words(reason: str) -> str:
@@ -83,15 +85,23 @@ def reason_in_words(reason: str) -> str:
 def explain(row: Mapping[str, Any], attributes: Mapping[str, Any], now: PolicyNow | None) -> Decision:
     """Return the decision of one stored lookup. attributes: its span's, for what has no column. now: None = not known."""
     rules = _rules(row["verdicts"])
-    told = [*_exact(row), *_candidate(row, rules), *_now(row, rules, now), *_holdout(row, attributes), *_stored(row, attributes)]
+    told = [
+        *_exact(row),
+        *_candidate(row, rules),
+        *_weighed(rules, attributes),
+        *_now(row, rules, now),
+        *_holdout(row, attributes),
+        *_stored(row, attributes),
+    ]
     return Decision(
         outcome=row["outcome"],
         headline=_headline(row),
         sentences=tuple(told),
-        rules=rules,
+        rules=tuple(rule for rule in rules if rule.rule not in _LAST),
         prompt=row["prompt"],
         candidate_prompt=row["candidate_prompt"],
         facts=_facts(row, attributes),
+        pair=row["span_id"].hex() if may_label(row) else "",
     )
 
 
@@ -160,13 +170,44 @@ def _candidate(row: Mapping[str, Any], rules: tuple[Rule, ...]) -> list[str]:
             f"The nearest entry {row['candidate_id'] or row['entry_id'] or '(id not recorded)'} has similarity {row['similarity']:.4f}, "
             f"which {sign} the threshold then in force, {row['threshold']:.4f}."
         )
-    vetoes = [rule for rule in rules if rule.veto]
+    own = [rule for rule in rules if rule.rule not in _LAST]
+    vetoes = [rule for rule in own if rule.veto]
     if vetoes:
         names = words.listed(f"{words.one_line(rule.rule)}{f' ({words.one_line(rule.detail)})' if rule.detail else ''}" for rule in vetoes)
         told.append(f"Vetoed by {names}: prompts that differ there want different answers.")
-    elif rules:
-        every = "The one rule asked" if len(rules) == 1 else f"All {len(rules)} rules"
+    elif own:
+        every = "The one rule asked" if len(own) == 1 else f"All {len(own)} rules"
         told.append(f"{every} let it pass." if row["passed"] else "No rule vetoed it.")
+    return told
+
+
+_LAST = ("score", "judge")
+_JUDGE = {
+    "same": "says that one answer serves both prompts",
+    "different": "says that the prompts want different answers",
+    "unclear": "said something else than one of its two words, which is a veto",
+    "slow": "did not answer in time",
+    "failed": "could not be asked",
+    "refused": "was not asked, for it had failed a moment before",
+    "busy": "was not asked, for it was asked about too many pairs at once",
+    "unreadable": "was not asked, for a prompt is not known in full",
+    "missing": "was not asked, for none is configured",
+}
+
+
+def _weighed(rules: tuple[Rule, ...], attributes: Mapping[str, Any]) -> list[str]:
+    """Return what the score and the judge said of a candidate that no rule vetoed."""
+    told = []
+    vetoed = {rule.rule: rule.veto for rule in rules if rule.rule in _LAST}
+    if "score" in vetoed:
+        chance, version = attributes.get("cachescope.score.probability"), attributes.get("cachescope.score.version")
+        said = f"Score {version} gave it {chance:.3f} and" if isinstance(chance, int | float) else "The score"
+        told.append(f"{said} {'vetoed it' if vetoed['score'] else 'let it pass'}.")
+    if "judge" in vetoed:
+        word = str(attributes.get("cachescope.judge.word", ""))
+        again = " (as it had said before)" if attributes.get("cachescope.judge.remembered") is True else ""
+        ends = "it did not serve" if vetoed["judge"] else "it served"
+        told.append(f"The judge {_JUDGE.get(word, words.one_line(word) or 'was asked')}{again}: {ends}.")
     return told
 
 

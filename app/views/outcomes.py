@@ -15,6 +15,9 @@ KINDS = {
     "switch": "Switch",
     "threshold": "Policy",
     "normaliser": "Normaliser",
+    "verification": "Verification",
+    "score_fit": "Fit of a score",
+    "label": "Label",
     "warmup": "Warm-up",
     "key_create": "New key",
     "key_revoke": "Revoked key",
@@ -92,12 +95,34 @@ def _policy(result: ActResult, _: int) -> str:
         return ""
     before, after = result.figures.get("before") or {}, result.figures.get("after") or {}
     names = [name for name in after if name != "version" and before.get(name) != after[name]]
-    changed = ", ".join(f"{name} {_value(before.get(name))} → {_value(after[name])}" for name in names)
+    changed = ", ".join(f"{name} {_value(name, before.get(name))} → {_value(name, after[name])}" for name in names)
     return f"{changed or 'nothing was different'} (version {after.get('version', '?')})"
 
 
-def _value(value: object) -> str:
-    return "the embedder's default" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+_UNSET = {"threshold": "the embedder's default", "holdout_ratio": "the installation's"}
+
+
+def _value(name: str, value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"version {value.get('version')}"
+    return _UNSET.get(name, "none") if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _score(result: ActResult, _: int) -> str:
+    figures = result.figures
+    if "version" not in figures:
+        return ""
+    cut = figures.get("cut")
+    worth = "it separates nothing, and cannot be applied" if cut is None else f"cut {cut:.3f}; nothing serves by it until it is applied"
+    return f"version {figures['version']} from {figures.get('right')} right and {figures.get('wrong')} wrong pairs, {worth}"
+
+
+def _label(result: ActResult, _: int) -> str:
+    figures = result.figures
+    if "serves" not in figures:
+        return ""
+    blind = "" if figures.get("features") else "; its prompts are not recorded, so no score can be fitted by it"
+    return f"the same answer {'serves' if figures['serves'] else 'does not serve'} (similarity {figures['similarity']:.4f}){blind}"
 
 
 def _warmup(result: ActResult, _: int) -> str:
@@ -121,6 +146,9 @@ _TELL = {
     "switch": _policy,
     "threshold": _policy,
     "normaliser": _policy,
+    "verification": _policy,
+    "score_fit": _score,
+    "label": _label,
     "warmup": _warmup,
     "key_create": _key,
     "key_revoke": _key,

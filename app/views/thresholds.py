@@ -9,13 +9,15 @@ from typing import Any
 
 from app.adapters.base import EngineAdapter, EngineState, NamespaceInfo, Via
 from app.admin.policy import as_json
+from app.admin.verification import ANALYSIS as SCORE
 from app.analysis.thresholds import Advice, Labelled, Scored, WhatIf, advise, review_order, what_if
 from app.views import normalisers, words
 from app.views.audit import record_link
 from app.views.parts import Failure, attempt
-from engine.types import Policy, Switch
+from engine.types import Judging, Policy, Switch
+from storage import analyses, policies
 from storage import labels as stored_labels
-from storage import policies
+from storage.analyses import Analysis
 from storage.labels import Label
 from storage.policies import PolicyVersion
 from storage.reads import thresholds as reads
@@ -61,6 +63,7 @@ class Thresholds:
     candidates: tuple[CandidateRow, ...]
     history: tuple[PolicyVersion, ...]
     labels: tuple[Label, ...]
+    scores: tuple[Analysis, ...]
     prompts_recorded: bool
     failures: tuple[Failure, ...]
 
@@ -95,7 +98,7 @@ def load(
 
     recorded = attempt(TELEMETRY, read, hides="similarities and what another threshold would do")
     state = attempt(ENGINE, lambda: (engine().state(), tuple(engine().namespaces())), hides="the thresholds in force")
-    past = attempt(ACTS, lambda: _kept(ops(), scope.namespace), hides="the policy's history and the labels")
+    past = attempt(ACTS, lambda: _kept(ops(), scope.namespace), hides="the policy's history, the labels and the scores")
     counts, candidates = recorded.value or ([], [])
     known = state.value[1] if state.value else ()
     effective = _effective(state.value[0], known, scope.namespace) if state.value and scope.namespace is not None else None
@@ -113,16 +116,18 @@ def load(
         candidates=tuple(candidates),
         history=past.value[0] if past.value else (),
         labels=past.value[1] if past.value else (),
+        scores=past.value[2] if past.value else (),
         prompts_recorded=any(row.prompt is not None for row in candidates) or not candidates,
         failures=failures,
     )
 
 
-def _kept(store: Store, namespace: str | None) -> tuple[tuple[PolicyVersion, ...], tuple[Label, ...]]:
+def _kept(store: Store, namespace: str | None) -> tuple[tuple[PolicyVersion, ...], tuple[Label, ...], tuple[Analysis, ...]]:
     if namespace is None:
-        return (), ()
+        return (), (), ()
     with store.read() as conn:
-        return tuple(policies.history(conn, namespace)), tuple(stored_labels.list(conn, namespace=namespace))
+        scores = tuple(analyses.of(conn, kind=SCORE, namespace=namespace))
+        return tuple(policies.history(conn, namespace)), tuple(stored_labels.list(conn, namespace=namespace)), scores
 
 
 def _effective(state: EngineState, known: Iterable[NamespaceInfo], namespace: str) -> Effective:
@@ -218,6 +223,8 @@ def notes(view: Thresholds) -> list[str]:
     held_out = sum(row.held_out for row in view.candidates)
     if held_out:
         found.append(f"{words.count(held_out)} held-out lookups are counted as the hits they would have been.")
+    if view.effective and view.effective.policy.judge is not Judging.OFF:
+        found.append("The judge is asked only about what would serve: what it says of hits that would be gained is not known.")
     if view.effective and view.effective.floor is not None:
         found.append(f"Candidates below {view.effective.floor:.4f} are not recorded: nothing can be said below that.")
     return found

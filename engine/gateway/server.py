@@ -43,6 +43,7 @@ from engine.gateway.siblings import Siblings
 from engine.gateway.state import GatewayState, new_gateway_id
 from engine.gateway.throttle import Throttle
 from engine.gateway.upstream import Upstream
+from engine.judge import Judge
 from engine.leases import Leases
 from engine.settings import GatewaySettings
 from engine.telemetry import Telemetry
@@ -150,12 +151,14 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
             fresh_s=VECTORS_FRESH_S,
         )
     memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=_now_ms, eviction=engine.eviction)
+    judge = Judge(engine, breaker=breakers.judge, counted=telemetry.metrics.judged)
     cache = Cache(
         settings=engine,
         store=store,
         memory=memory,
         vector=vector,
         embedder=embedder,
+        judge=judge,
         faults=telemetry.fault,
         embedder_breaker=breakers.embedder,
         clock=_now_ms,

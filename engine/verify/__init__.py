@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from engine.verify.parse import parse
-from engine.verify.rules import verify
+from engine.verify.rules import may_go_on, verify
 
-__all__ = ["parse", "verify"]
+__all__ = ["may_go_on", "parse", "verify"]

@@ -51,6 +51,11 @@ def verify(query_parse: str, candidate_parse: str, *, mode: VerifyMode) -> tuple
     return tuple(verdicts)
 
 
+def may_go_on(verdicts: Iterable[Verdict]) -> bool:
+    """Return whether a less similar candidate may serve after this one: nothing vetoed it, or only what differs by a value."""
+    return all(verdict.rule in VALUES for verdict in verdicts if verdict.veto)
+
+
 def _load(text: str) -> Parse | None:
     try:
         value = orjson.loads(text)
@@ -309,6 +314,9 @@ HARD = SAFE | {
     "inserted",
     "unlike",
 }
+# What differs is a value of one and the same question: the next candidate may have the right one. Any other veto says that another
+# thing is asked, and what stands next among the neighbours of another question is more often wrong still (ADR 033).
+VALUES = SAFE | {"entity", "unit", "number_one_sided", "date_one_sided", "act", "unparsed"}
 MODES: dict[VerifyMode, frozenset[str]] = {
     VerifyMode.SAFE: SAFE,
     VerifyMode.HARD: HARD,

@@ -190,11 +190,11 @@ def trace_size(conn: Connection, trace_id: bytes) -> int:
 
 
 def _stored(row: tuple[Any, ...]) -> StoredSpan:
-    attributes, events = _payload(row[-1])
+    attributes, events = contents(row[-1])
     return StoredSpan(**dict(zip(_SPAN, row[:-1], strict=True)), attributes=attributes, events=events)
 
 
-def _payload(data: bytes | None) -> tuple[dict[str, Any], list[Any]]:
+def contents(data: bytes | None) -> tuple[dict[str, Any], list[Any]]:
     """Return attributes and events. A payload that cannot be read costs its attributes, not the trace."""
     if not data:
         return {}, []

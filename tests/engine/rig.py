@@ -15,8 +15,10 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from engine.breaker import Breaker
 from engine.cache import Cache
 from engine.errors import EmbedderUnavailable
+from engine.judge import Judge
 from engine.lookup import CacheRequest, Lookup
 from engine.settings import EngineSettings
 from engine.tiers import open_store
@@ -79,6 +81,7 @@ class Rig:
     clock: FakeClock
     faults: Counter[tuple[str, str]]
     monotonic: list[float] = field(default_factory=lambda: [100.0])
+    judged: Counter[tuple[str, str]] = field(default_factory=Counter)  # by word and source
 
     def request(self, body: dict[str, Any] | str, **changes: Any) -> CacheRequest:
         body = chat(body) if isinstance(body, str) else body
@@ -112,12 +115,14 @@ async def rig(folder: Path, *, semantic: bool = True, seed: int = 1, **changes: 
     memory = MemoryTier(config.memory_bytes, clock=clock)
     embedder = TrigramEmbedder()
     vector = PartitionedVectorTier(store, embedder_id=embedder.id, dimension=embedder.dimension, clock=clock) if semantic else None
+    judged: Counter[tuple[str, str]] = Counter()
     cache = Cache(
         settings=config,
         store=store,
         memory=memory,
         vector=vector,
         embedder=embedder if semantic else None,
+        judge=Judge(config, breaker=Breaker(), counted=lambda word, source: judged.update([(word, source)])),
         faults=lambda tier, operation: faults.update([(tier, operation)]),
         clock=clock,
         monotonic=lambda: monotonic[0],
@@ -128,6 +133,6 @@ async def rig(folder: Path, *, semantic: bool = True, seed: int = 1, **changes: 
             break
     faults.clear()
     try:
-        yield Rig(cache, store, memory, embedder, clock, faults, monotonic)
+        yield Rig(cache, store, memory, embedder, clock, faults, monotonic, judged)
     finally:
         await cache.close()

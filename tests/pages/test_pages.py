@@ -1,5 +1,6 @@
 """The pages run by Streamlit's own test runner on a real SQLite cache: what they draw, and that names stay text."""
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.admin import actions as admin_acts
 from app.analysis import regret
 from app.analysis.what_if import analyse
 from app.config import Config, load
@@ -15,11 +17,13 @@ from app.ui import handles
 from app.ui.text import literal
 from app.views import words
 from app.wiring import now_ms
-from storage import analyses, counters
+from storage import actions, analyses, counters, labels, spans
 from storage.rows import CounterReading, Scrape, SourceKey
 from storage.store import open_telemetry
 from tests.app import support
+from tests.app.admin.test_verification import teach
 from tests.app.analysis.test_what_if import HOUR_MS, events
+from tests.storage.support import Made, batch
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["overview", "hit_rate", "traces", "drift", "regret", "purge", "warmup", "thresholds", "audit", "sources"]
@@ -43,6 +47,17 @@ def _run(page: str, **query: str) -> AppTest:
     # The overview links to other pages, so it needs the router; `/` leads to it.
     script = "app/main.py" if page == "overview" else f"pages/{page}.py"
     test = AppTest.from_file(str(ROOT / script), default_timeout=60)
+    for name, value in query.items():
+        test.query_params[name] = value
+    test.run()
+    assert not test.exception
+    return test
+
+
+def _routed(page: str, **query: str) -> AppTest:
+    """Run a page through the router: what came of an act links to another page."""
+    test = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=60).run()
+    test.switch_page(f"../pages/{page}.py")
     for name, value in query.items():
         test.query_params[name] = value
     test.run()
@@ -125,6 +140,37 @@ def test_regret_draws_what_the_worker_stored(environ: dict[str, str]) -> None:
     assert any("it computes these numbers" in text for text in texts)  # no worker was ever seen
     assert any("200 needed in a namespace" in text for text in _texts(_run("regret", namespace=HOSTILE[1])))
     assert any("No analysis of the last 7 days" in text for text in _texts(_run("regret", horizon="7d")))
+
+
+def test_a_hit_is_called_right_or_wrong_once_a_word(environ: dict[str, str]) -> None:
+    hostile = HOSTILE[2]
+    pair = {"similarity": 0.96, "threshold": 0.94, "prompt": hostile, "candidate_prompt": hostile, "candidate_id": "e", "prompt_hash": "p"}
+    hit = Made(1, start_ns=now_ms() * 1_000_000, outcome="semantic_hit", extra=pair)
+    with contextlib.closing(open_telemetry(load(environ).storage_settings(), write=True)) as store:
+        spans.write(store, [batch(hit)], now_ms=now_ms())
+    test = _routed("traces", trace=hit.ids[0].hex())
+    for serves, words_kept in ((True, [True]), (True, [True]), (False, [False])):
+        test.button(key=f"label_{hit.ids[1].hex()}_{serves}").click().run()
+        assert not test.exception
+        with handles.ops().read() as conn:
+            assert [label.serves for label in labels.list(conn)] == words_kept
+    with handles.ops().read() as conn:
+        assert len(actions.history(conn, kind="label")) == 2
+    assert any("the same answer does not serve" in text for text in _texts(test))
+
+
+def test_a_score_is_shown_with_its_worth_and_tried_before_it_decides(environ: dict[str, str]) -> None:
+    support.fill(load(environ), "faq", 1)
+    support.record_misses(load(environ), "faq", ["one"])
+    ctx = support.admin(handles.wiring())
+    teach(ctx)
+    assert admin_acts.fit_score(ctx, "faq", support.operation()).ok
+    test = _run("thresholds", namespace="faq")
+    assert any("Calibration of score 1" in text for text in _texts(test))
+    assert not test.button(key="fit_score").disabled
+    test.button(key="apply_score").click().run()
+    assert not test.exception
+    assert any("0 newest semantic hits of the last 7 days" in text for text in _texts(test))
 
 
 def _count(config: Config, target: str, label: str) -> None:

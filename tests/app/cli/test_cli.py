@@ -22,10 +22,11 @@ from app.cli import app, supervisor
 from app.cli.common import plain, reported, show_json
 from app.cli.normaliser import Kind
 from app.cli.switch import Wanted
+from app.cli.verification import Judge, Mode
 from app.config import load
 from app.views.normalisers import MEANS
 from app.wiring import Wiring
-from engine.types import Normaliser, Switch
+from engine.types import Judging, Normaliser, Switch, VerifyMode
 from storage import actions
 from tests.app import support
 from tests.support.servers import wait_for
@@ -33,6 +34,7 @@ from tests.support.servers import wait_for
 GOLDEN = Path(__file__).parents[2] / "golden" / "cli"
 COMMANDS = (
     *("up", "gateway", "collect", "worker", "console", "demo", "status", "key", "switch", "purge", "warm", "threshold", "normaliser"),
+    *("verification", "label", "score"),
     *("backup", "check", "restore"),
 )
 Run = Callable[..., "Done"]
@@ -112,6 +114,11 @@ def test_help_imports_none_of_the_heavy_parts(environ: dict[str, str]) -> None:
         ["warm", "faq", "--since", "yesterday"],
         ["warm", "faq", "--limit", "0"],
         ["key"],
+        ["verification", "faq", "--mode", "loose"],
+        ["verification", "faq", "--holdout", "1.5"],
+        ["label", "ab", "maybe"],
+        ["score", "faq", "--fit", "--off"],
+        ["score", "faq", "--yes"],
     ],
 )
 def test_wrong_usage_is_2(run: Run, environ: dict[str, str], arguments: list[str]) -> None:
@@ -213,8 +220,7 @@ def test_switch_from_the_terminal_is_in_force_and_in_the_audit(run: Run, environ
     assert [(act.state, act.namespace, act.origin) for act in acts] == [("done", "faq", "cli")] * 2
 
 
-def test_switch_and_normaliser_offer_what_the_engine_knows() -> None:
-    assert [wanted.value for wanted in Wanted] == [known.value for known in Switch]
+def test_normaliser_offers_what_the_engine_knows() -> None:
     assert [kind.value for kind in Kind] == [known.value for known in Normaliser] == list(MEANS)
 
 
@@ -226,6 +232,24 @@ def test_normaliser_from_the_terminal_is_in_force_and_in_the_audit(run: Run, env
     with contextlib.closing(Wiring(load(environ))) as wired, wired.ops().read() as conn:
         acts = actions.history(conn, kind="normaliser")
     assert [(act.state, act.namespace, act.origin) for act in acts] == [("done", "faq", "cli")]
+
+
+def test_switch_and_verification_offer_what_the_engine_knows() -> None:
+    for offered, known in ((Wanted, Switch), (Mode, VerifyMode), (Judge, Judging)):
+        assert [one.value for one in offered] == [one.value for one in known]
+
+
+def test_verification_labels_and_scores_from_the_terminal(run: Run, environ: dict[str, str]) -> None:
+    shown = json.loads(run(environ, "verification", "faq", "--json").stdout)
+    assert shown == {"namespace": "faq", "version": 0, "verify_mode": "hard", "judge": "off", "holdout_ratio": None, "score": None}
+    done = run(environ, "verification", "faq", "--mode", "strict", "--judge", "else-miss", "--holdout", "0.01")
+    assert (done.returncode, "verify_mode strict, judge else-miss, holdout_ratio 0.01, score none" in done.stdout) == (0, True)
+    assert "holdout_ratio the installation's" in run(environ, "verification", "faq", "--holdout", "default").stdout
+    assert "has no score" in run(environ, "score", "faq").stdout
+    assert "0 labelled pairs can be used" in _one_line(run(environ, "score", "faq", "--fit"))
+    assert run(environ, "score", "faq", "--apply", "1").returncode == 4
+    assert run(environ, "score", "faq", "--off").returncode == 0
+    assert "there is no telemetry database" in _one_line(run(environ, "label", "ab" * 16, "right"))
 
 
 def test_keys_from_the_terminal(run: Run, environ: dict[str, str]) -> None:

@@ -71,6 +71,7 @@ def upgrade() -> None:
         sa.Column("serves", sa.Boolean(), nullable=False),
         sa.Column("actor", sa.String(), nullable=False),
         sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("features", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("namespace", "prompt_hash", "candidate_id", "actor"),
     )
