@@ -19,6 +19,7 @@ def body() -> None:
     if view.now.entropy is None:
         states.empty("No prompts in this time", "Widen the time range above, or send traffic through the gateway:", "cachescope status")
         return
+    chrome.evidence("hit_rate", "Why did the hit rate change?")
     chrome.dials(drift_rows.dials(view))
     st.caption(
         f"Now: {words.span(view.now.window.start_ms, view.now.window.end_ms)} · "

@@ -61,7 +61,7 @@ def panel(view: Why) -> None:
         tables.show(rows, alt="Segments that explain the change of the hit rate, the best first", columns=columns)
     if not view.dimensions:
         return
-    left, right = st.columns(2)
+    left, right = st.columns([8, 5])
     with left:
         st.markdown("**What lookups became, before and now**")
         columns = {"before": bar("before", width=110), "now": bar("now", width=110)}

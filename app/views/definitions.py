@@ -208,6 +208,8 @@ COLUMNS: Final[dict[str, str]] = {
     "vetoed above the threshold": "Lookups whose candidate was similar enough and was refused by verification.",
     "accepted": "Spans, points or samples of this sender that are stored.",
     "answered, not stored": "Metrics and log records that tell of no cache.",
+    "decisions told twice": "Cache decisions that came as a log record and as a span: each counts once.",
+    "newest lookups searched": "How many of the newest lookups of this time were looked at for errors that a cache served.",
     "duplicates": "What had come before, and was counted once.",
     "rejected": "Spans refused, for the reasons in the table below.",
     "lag": "Last seen less the end of the newest span: how late this sender's telemetry comes.",

@@ -1,6 +1,7 @@
 """How long each page's view takes to load from a telemetry database of many lookups.
 
-Run it with `python -m tests.bench.views_bench`; `--lookups 1000000` is the size that counts, `--folder` keeps the database.
+Run it with `python -m tests.bench.views_bench`; `--lookups 1000000` is the size that counts, `--folder` keeps the database, `--tenants
+1000000` is a tenant for nearly each lookup.
 The lookups are written by the collector's own writer: rollups and summaries are what a page really meets. Only what the telemetry
 database answers is measured: no browser, no gateway.
 """
@@ -42,8 +43,8 @@ _OUTCOMES = (
 _WORDS = ("reset", "password", "invoice", "refund", "policy", "order", "account", "shipping", "cancel", "renew", "price", "token", "fee")
 
 
-def lookups(count: int, *, end_ms: int, hours: float, seed: int = 5) -> Iterator[tuple[SpanRow, LookupRow]]:
-    """Yield lookups at even distances: eight namespaces, ten tenants, five models, 20,000 prompts of which few are frequent."""
+def lookups(count: int, *, end_ms: int, hours: float, seed: int = 5, tenants: int = 10) -> Iterator[tuple[SpanRow, LookupRow]]:
+    """Yield lookups at even distances: eight namespaces, so many tenants, five models, 20,000 prompts of which few are frequent."""
     rng = random.Random(seed)
     payload = pack(b'{"attributes":{"cachescope.steps":"[[\\"exact\\",0,120]]"},"events":[],"links":[],"resource":{}}')
     prompts = [f"{rng.getrandbits(128):032x}" for _ in range(20_000)]
@@ -67,7 +68,7 @@ def lookups(count: int, *, end_ms: int, hours: float, seed: int = 5) -> Iterator
             reason="no_candidate" if outcome == "miss" else "",
             tier=tier,
             namespace=f"ns-{place % 8}",
-            tenant=f"tenant-{rng.randrange(10)}",
+            tenant=f"tenant-{rng.randrange(tenants)}",
             model=model,
             key=prompts[place],
             prompt_hash=prompts[place],
@@ -87,9 +88,9 @@ def lookups(count: int, *, end_ms: int, hours: float, seed: int = 5) -> Iterator
         yield SpanRow(trace, span, None, *hot, payload), row
 
 
-def fill(store: Store, count: int, *, end_ms: int, hours: float) -> None:
+def fill(store: Store, count: int, *, end_ms: int, hours: float, tenants: int = 10) -> None:
     pending: list[tuple[SpanRow, LookupRow]] = []
-    for made in lookups(count, end_ms=end_ms, hours=hours):
+    for made in lookups(count, end_ms=end_ms, hours=hours, tenants=tenants):
         pending.append(made)
         if len(pending) == 4_096:
             write(store, pending, end_ms)
@@ -153,6 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lookups", type=int, default=1_000_000)
     parser.add_argument("--hours", type=float, default=24.0, help="time that they cover")
+    parser.add_argument("--tenants", type=int, default=10, help="1000000 = as many as lookups: nothing is asked twice by one")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=None, help="keep the database here; used again when it is there")
     asked = parser.parse_args()
@@ -166,7 +168,7 @@ def main() -> None:
         if end_ms is None:
             end_ms = time.time_ns() // 1_000_000
             started = time.perf_counter()
-            fill(telemetry, asked.lookups, end_ms=end_ms, hours=asked.hours)
+            fill(telemetry, asked.lookups, end_ms=end_ms, hours=asked.hours, tenants=asked.tenants)
             print(f"{asked.lookups:,} lookups written in {time.perf_counter() - started:.0f} s")
         report(telemetry, ops, end_ms=end_ms, hours=asked.hours, runs=asked.runs)
         telemetry.close()

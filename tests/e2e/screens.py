@@ -61,7 +61,7 @@ def _shoot(  # noqa: PLR0917 - one caller
     # The page scrolls inside a container: a tall viewport shows it whole.
     tall = tab.evaluate("Math.max(...[...document.querySelectorAll('[data-testid=stMain]')].map(e => e.scrollHeight), 600)")
     tab.set_viewport_size({"width": width, "height": min(int(tall) + 8, 6_000)})
-    tab.wait_for_timeout(700)
+    tab.wait_for_timeout(2_500)  # tables come into sight, and draw themselves
     wide = tab.evaluate("(() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollWidth - e.clientWidth })()")
     if wide > 1:
         faults.append(f"the page is {wide} px wider than {width}")

@@ -79,13 +79,13 @@ def running_stub(*, speed: float = 20.0) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def console_alone(stack: Stack) -> Iterator[str]:
-    """A second console on the stack's data whose gateway does not run; yields its URL."""
+def console_alone(environment: Mapping[str, str]) -> Iterator[str]:
+    """A console in this environment whose gateway does not run; yields its URL."""
     binds = {name: f"127.0.0.1:{free_port()}" for name in ("CACHESCOPE_GATEWAY_BIND", "CACHESCOPE_CONSOLE_BIND")}
     url = f"http://{binds['CACHESCOPE_CONSOLE_BIND']}"
     process = subprocess.Popen(
         [sys.executable, "-m", "app.cli", "console", "--no-demo"],
-        env={**stack.environment, **binds},
+        env={**environment, **binds},
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -97,7 +97,7 @@ def console_alone(stack: Stack) -> Iterator[str]:
         return False
 
     try:
-        wait_for(healthy, what="the second console is healthy", timeout_s=180)
+        wait_for(healthy, what="the console is healthy", timeout_s=180)
         yield url
     finally:
         process.terminate()

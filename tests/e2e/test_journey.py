@@ -280,7 +280,7 @@ def test_every_page_of_the_menu_opens_with_data(stack: Stack, keys: dict[str, st
 
 
 def test_every_page_opens_while_no_gateway_runs(stack: Stack, keys: dict[str, str], tab: Page) -> None:
-    with console_alone(stack) as console:
+    with console_alone(stack.environment) as console:
         tab.set_viewport_size({"width": 390, "height": 844})
         assert faults(tab, console) == []
         settled(tab, f"{console}/purge")

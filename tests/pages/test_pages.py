@@ -89,6 +89,19 @@ def test_hostile_names_are_drawn_as_text(environ: dict[str, str], page: str, nam
         assert not re.search(r"(?<!\\)<script|(?<!\\):red(?<!\\)\[|(?<!\*)\*\*bold\*\*", text)
 
 
+def test_overview_draws_four_dials_each_with_its_definition_and_offers_its_tables(environ: dict[str, str]) -> None:
+    support.record_misses(load(environ), "faq", ["one", "two"])
+    test = _run("overview")
+    helps = {str(element.value): element.proto.help for element in test.markdown}
+    told = [helps[f":gray[{label}]"] for label in ("Hit rate", "Entropy", "Drift", "Regret")]
+    assert [text[:12] for text in told] == ["Hits \\/ \\(hi", "How varied t", "How far the ", "What a perfe"]
+    texts = _texts(test)
+    assert {"nothing to compare with", "not computed yet"} <= set(texts)  # neither is a 0
+    assert "Effect of each namespace on the change of the hit rate" not in texts  # nothing to compare: no table to save
+    assert "Health of the gateway and of each source of telemetry" in texts
+    assert any(expander.label == "Save the tables of this page" for expander in test.expander)
+
+
 def test_preview_counts_what_the_engine_counts(environ: dict[str, str]) -> None:
     support.fill(load(environ), "a[1]*?\\", 7)
     support.fill(load(environ), "a1", 3)

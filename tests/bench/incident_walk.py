@@ -1,0 +1,105 @@
+"""Walks through the console as a person does who was told "the hit rate fell, why?", and says how long each step takes.
+
+`python -m tests.bench.incident_walk` writes an injected incident (tests.bench.incident), starts a console on it, and in a browser goes from
+the front page to the answer, from a bar of its chart to the answer since that time, and from there to a trace. `--kind` is the incident.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import Page, expect
+
+from storage.store import open_ops
+from tests.app.support import environ
+from tests.bench import incident
+from tests.e2e.screens import browser
+from tests.e2e.stack import console_alone
+from tests.support import telemetry
+
+ANSWERS = {"purge": "Cache", "model": "Model", "traffic": "Traffic", "outage": "No change"}
+_PATIENCE_MS = 180_000
+_MINUTE_MS = 60_000
+_STEP_MS, _ATTEMPTS = 20_000, 9
+
+
+def bar_after(tab: Page, share: float) -> None:
+    """Click on a bar of the outcomes that begins at this share of the chart's width, until it leads on: a refresh may take the bar away."""
+    for _ in range(_ATTEMPTS):
+        with suppress(PlaywrightError):
+            plot = tab.get_by_role("figure", name=re.compile("Lookups by outcome")).first
+            plot.scroll_into_view_if_needed(timeout=_STEP_MS)
+            box = plot.locator(".nsewdrag").first.bounding_box(timeout=_STEP_MS)
+            if box:
+                at = (box["x"] + box["width"] * share, box["y"] + box["height"] * 0.95)
+                tab.mouse.move(*at)
+                tab.mouse.click(*at)
+                tab.wait_for_url(re.compile("hit_rate.*since="), timeout=_STEP_MS)
+                return
+    raise AssertionError(f"a click on the chart led nowhere; the page is {tab.url}")
+
+
+def walk(address: str, kind: str) -> list[tuple[str, float]]:
+    """Return the steps with the seconds since the front page was asked for."""
+    took: list[tuple[str, float]] = []
+    with browser() as opened:
+        context = opened.new_context(viewport={"width": 1440, "height": 1000}, timezone_id="Asia/Shanghai")
+        context.set_default_timeout(_PATIENCE_MS)
+        expect.set_options(timeout=_PATIENCE_MS)
+        tab = context.new_page()
+        begun = time.monotonic()
+
+        def done(step: str) -> None:
+            took.append((step, time.monotonic() - begun))
+
+        tab.goto(address)
+        expect(tab.get_by_text(re.compile(rf"Cache, model or traffic\?\W+{ANSWERS[kind]}"))).to_be_visible()
+        done(f"the front page says {ANSWERS[kind]}")
+        for dial in ("Hit rate", "Entropy", "Drift", "Regret"):
+            expect(tab.get_by_text(dial, exact=True).first).to_be_visible()
+        done("the four dials are drawn")
+        bar_after(tab, 0.75)
+        expect(tab.get_by_text("Why did it change?")).to_be_visible()
+        done("a bar of its chart leads to why, since that time")
+        tab.get_by_role("button", name="Compare with the chosen period again").click()
+        expect(tab).not_to_have_url(re.compile("since="))
+        expect(tab.get_by_text(re.compile(rf"^{ANSWERS[kind]}: ")).first).to_be_visible()
+        done("the evidence since the time that was found")
+        if kind != "outage":
+            table = tab.get_by_label("Example lookups of the first segment").first
+            table.scroll_into_view_if_needed()
+            box = table.bounding_box()
+            assert box is not None
+            with context.expect_page() as trace:
+                tab.mouse.click(box["x"] + box["width"] - 90, box["y"] + 52)
+            expect(trace.value).to_have_url(re.compile("traces.*trace="))
+            expect(trace.value.get_by_text("Spans of this trace").first).to_be_visible()
+            done("an example trace is open")
+        context.close()
+    return took
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--kind", choices=incident.KINDS, default="purge")
+    options.add_argument("--minutes", type=int, default=25, help="how long ago it began")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        now = time.time_ns() // 1_000_000
+        (home / "data").mkdir()
+        made = telemetry.open_store(home / "data"), open_ops(telemetry.settings(home / "data"))
+        written = incident.write(made[0], made[1], given.kind, now_ms=now, at_ms=now - given.minutes * _MINUTE_MS)
+        for store in made:
+            store.close()
+        with console_alone({**os.environ, **environ(home)}) as address:
+            print(f"{written:,} lookups; {given.kind} {given.minutes} minutes ago")
+            for step, seconds in walk(address, given.kind):
+                print(f"{seconds:7.1f} s  {step}")
