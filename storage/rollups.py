@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from operator import add
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -52,11 +53,16 @@ PLACE_SUMS: Final = (*OUTCOMES, "hit_tokens", "tokens", "saved_nusd", "spent_nus
 
 
 class Narrow(NamedTuple):
-    """A table with fewer dimensions than the rollups it is summed from. places: outcomes are columns, and there is no sketch."""
+    """A table with fewer dimensions than the rollups.
+
+    of: the rollups it is kept as long as. finer: the table whose rows it is summed from, an earlier one: few are summed a second time.
+    places: outcomes are columns, and there is no sketch.
+    """
 
     width_ms: int
     dimensions: tuple[str, ...]
     of: str
+    finer: str
     places: bool = False
 
 
@@ -64,14 +70,14 @@ _TOTAL: Final = ("at_ms", "cache_kind", "source_id", "purpose", "outcome")
 _PART: Final = ("at_ms", "cache_kind", "source_id", "purpose", "namespace", "tier", "outcome", "reason")
 _PLACE: Final = ("at_ms", "cache_kind", "purpose", "namespace", "tenant", "model")
 NARROW: Final[dict[str, Narrow]] = {
-    "totals_1m": Narrow(60_000, _TOTAL, "rollups_1m"),
-    "totals_1h": Narrow(3_600_000, _TOTAL, "rollups_1h"),
-    "parts_1m": Narrow(60_000, _PART, "rollups_1m"),
-    "parts_1h": Narrow(3_600_000, _PART, "rollups_1h"),
-    "parts_6h": Narrow(21_600_000, _PART, "rollups_1h"),
-    "places_10m": Narrow(600_000, _PLACE, "rollups_1m", places=True),
-    "places_1h": Narrow(3_600_000, _PLACE, "rollups_1h", places=True),
-    "places_6h": Narrow(21_600_000, _PLACE, "rollups_1h", places=True),
+    "parts_1m": Narrow(60_000, _PART, "rollups_1m", "rollups_1m"),
+    "totals_1m": Narrow(60_000, _TOTAL, "rollups_1m", "parts_1m"),
+    "parts_1h": Narrow(3_600_000, _PART, "rollups_1h", "parts_1m"),
+    "totals_1h": Narrow(3_600_000, _TOTAL, "rollups_1h", "parts_1h"),
+    "parts_6h": Narrow(21_600_000, _PART, "rollups_1h", "parts_1h"),
+    "places_10m": Narrow(600_000, _PLACE, "rollups_1m", "rollups_1m", places=True),
+    "places_1h": Narrow(3_600_000, _PLACE, "rollups_1h", "places_10m", places=True),
+    "places_6h": Narrow(21_600_000, _PLACE, "rollups_1h", "places_1h", places=True),
 }
 
 
@@ -175,19 +181,35 @@ class Totals:
 
     def _by_table(self, from_ms: Mapping[str, int] = _ALL_TIME) -> Iterator[tuple[str, _Rows]]:
         """Yield the rows of every table. from_ms: what retention has removed of one, or is about to, is left out."""
-        groups = self._groups
-        for table, width in WIDTHS_MS.items():
-            if width != _FINEST_MS:
-                groups = _summed(groups, _DIMENSIONS, width)
-            left_ms = from_ms.get(table, 0)
-            left = {key: group for key, group in groups.items() if key[0] >= left_ms} if left_ms else groups
-            yield table, {key: (*sums, sketch.to_bytes()) for key, (sums, sketch) in left.items()}
-            for name, narrow in NARROW.items():
-                if narrow.of == table and narrow.places:
-                    yield name, _placed(left, narrow.width_ms)
-                elif narrow.of == table:
-                    totals = _summed(left, narrow.dimensions, narrow.width_ms)
-                    yield name, {key: (*sums, sketch.to_bytes()) for key, (sums, sketch) in totals.items()}
+        summed: dict[str, _Groups] = {"rollups_10s": self._groups}
+        for finer, table in pairwise(WIDTHS_MS):
+            summed[table] = _summed(summed[finer], _DIMENSIONS, _DIMENSIONS, WIDTHS_MS[table])
+        placed: dict[str, _Rows] = {}
+        for table, narrow in NARROW.items():
+            if not narrow.places:
+                summed[table] = _summed(summed[narrow.finer], _columns(narrow.finer)[0], narrow.dimensions, narrow.width_ms)
+            elif narrow.finer in placed:
+                placed[table] = _widened(placed[narrow.finer], narrow.width_ms)
+            else:
+                placed[table] = _placed(summed[narrow.finer], narrow.width_ms)
+        packed: dict[int, bytes] = {}  # by sketch: tables share most of them
+        for table, groups in summed.items():
+            left_ms = _left_ms(table, from_ms)
+            yield table, {key: (*sums, _packed(sketch, packed)) for key, (sums, sketch) in groups.items() if key[0] >= left_ms}
+        for table, rows in placed.items():
+            left_ms = _left_ms(table, from_ms)
+            yield table, {key: row for key, row in rows.items() if key[0] >= left_ms}
+
+
+def _packed(sketch: Sketch, packed: dict[int, bytes]) -> bytes:
+    found = packed.get(id(sketch))
+    if found is None:
+        found = packed[id(sketch)] = sketch.to_bytes()
+    return found
+
+
+def _left_ms(table: str, from_ms: Mapping[str, int]) -> int:
+    return from_ms.get(NARROW[table].of if table in NARROW else table, 0)
 
 
 def _take_back(connection: Connection, table: str, rows: _Rows) -> None:
@@ -214,17 +236,34 @@ def _less(before: Any, part: Any) -> int | bytes:
     return kept.to_bytes()
 
 
-def _summed(groups: _Groups, dimensions: tuple[str, ...], width_ms: int) -> _Groups:
-    """Return the sums of the groups by fewer dimensions, or a wider step, of which theirs is finer."""
-    places = [_DIMENSIONS.index(name) for name in dimensions[1:]]
+def _summed(groups: _Groups, named: tuple[str, ...], dimensions: tuple[str, ...], width_ms: int) -> _Groups:
+    """Return the sums of groups by fewer dimensions, or a wider step, of which theirs (named) is finer."""
+    places = [named.index(name) for name in dimensions[1:]]
     found: _Groups = {}
-    for key, (sums, sketch) in groups.items():
+    own: set[_Key] = set()  # of several: most stand for one finer group, and share its values
+    for key, group in groups.items():
         wider = (key[0] - key[0] % width_ms, *[key[place] for place in places])
-        group = found.get(wider)
-        if group is None:
-            group = found[wider] = ([0] * len(_SUMS), Sketch())
-        group[0][:] = map(add, group[0], sums)
-        group[1].merge(sketch)
+        held = found.get(wider)
+        if held is None:
+            found[wider] = group
+            continue
+        if wider not in own:
+            own.add(wider)
+            sketch = Sketch()
+            sketch.merge(held[1])
+            held = found[wider] = (held[0].copy(), sketch)
+        held[0][:] = map(add, held[0], group[0])
+        held[1].merge(group[1])
+    return found
+
+
+def _widened(rows: _Rows, width_ms: int) -> _Rows:
+    """Return rows by place in wider steps."""
+    found: _Rows = {}
+    for key, row in rows.items():
+        wider = (key[0] - key[0] % width_ms, *key[1:])
+        before = found.get(wider)
+        found[wider] = row if before is None else tuple(map(add, before, row))
     return found
 
 
