@@ -136,6 +136,17 @@ class _Parent:
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _start(self, number: int) -> None:
+        try:
+            self._fork(number)
+        except OSError as error:  # no memory, no process, no descriptor: the others go on
+            if not self._began:
+                raise
+            pause_s = self._pauses.get(number, FIRST_PAUSE_S)
+            self._pauses[number] = min(2 * pause_s, LONGEST_PAUSE_S)
+            self._due[number] = time.monotonic() + pause_s
+            logger.warning("process %d could not be started (%s); tried again in %g s", number, error.strerror, pause_s)
+
+    def _fork(self, number: int) -> None:
         ours, theirs = socket.socketpair()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -146,6 +157,10 @@ class _Parent:
             if pid == 0:
                 ours.close()
                 self._become(Place(number, self._count, self._folder, theirs))
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         theirs.close()

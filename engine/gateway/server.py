@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -302,8 +303,13 @@ async def _serve(settings: GatewaySettings, host: str, listener: socket.socket, 
         if place is not None:
             loop.remove_reader(place.lifeline)
 
+    def orphaned() -> None:
+        stop()
+        if place is not None:
+            shutil.rmtree(place.folder, ignore_errors=True)  # the parent would have done it
+
     if place is not None:
-        loop.add_reader(place.lifeline, stop)  # readable: the parent is gone
+        loop.add_reader(place.lifeline, orphaned)  # readable: the parent is gone
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     logger.info("listening on http://%s", settings.bind)

@@ -19,6 +19,7 @@ import orjson
 import sqlglot
 from sqlglot import exp, serde
 from sqlglot.errors import SqlglotError
+from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
@@ -45,6 +46,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")  # no text that a statement can be wr
 _BLANKS = " \n\r\t"
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 _LITERAL = frozenset({TokenType.STRING, TokenType.NUMBER})
+# Read as a type, then as a call: twice the time for each such parenthesis inside another.
+_MOST_TYPES_DEEP, _MOST_DEEP = 2, 16
 _SEVERAL = re.compile(r"\?(?: , \?)+")
 
 # Its warnings quote the statement, which is a tenant's.
@@ -61,7 +64,7 @@ def normal(text: str) -> Normal | None:
     code = code.strip(_BLANKS).removesuffix(";").rstrip(_BLANKS)
     try:
         tokens = Tokenizer().tokenize(code)
-        if not tokens or tokens[0].token_type not in _FIRST or not _is_cut_alike(code, tokens):
+        if not tokens or tokens[0].token_type not in _FIRST or _is_deep(tokens) or not _is_cut_alike(code, tokens):
             return None
         trees = sqlglot.parse(code)
     except (SqlglotError, RecursionError):
@@ -71,6 +74,21 @@ def normal(text: str) -> Normal | None:
     words = _words(code, tokens)
     shape = " ".join("?" if token.token_type in _LITERAL else word for token, word in zip(tokens, words, strict=True))
     return Normal(orjson.dumps([fence, words, _tree(trees[0])]).decode(), _SEVERAL.sub("?", shape))
+
+
+def _is_deep(tokens: list[Token]) -> bool:
+    """Return whether the parentheses are nested so deeply that a short text would take seconds."""
+    opened: list[bool] = []
+    before = None
+    for token in tokens:
+        if token.token_type is TokenType.L_PAREN:
+            opened.append(before in Parser.TYPE_TOKENS)
+            if sum(opened) > _MOST_TYPES_DEEP or len(opened) > _MOST_DEEP:
+                return True
+        elif token.token_type is TokenType.R_PAREN and opened:
+            opened.pop()
+        before = token.token_type
+    return False
 
 
 def _is_cut_alike(code: str, tokens: list[Token]) -> bool:

@@ -1,7 +1,8 @@
-"""Blanks that say nothing, in plain prose alone: at line ends, around the text, doubled between words, more than one empty line.
+"""Blanks that say nothing, in plain prose alone: at line ends, around the text, doubled after a mark, more than one empty line.
 
 Words are neither joined nor parted, lines stay lines, paragraphs stay paragraphs. Left as it was sent is whatever blanks may
-mean something in: code, tables, quotations, indented lines, and a text that speaks of blanks, lines, lengths or characters.
+mean something in: code, tables, quotations, indented lines, blanks doubled between two words or anywhere in a text with a colon, which
+may name what is to be worked on to the letter, and a text that speaks of blanks, lines, lengths or characters.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SPEAKS_OF_BLANKS = re.compile(
     re.IGNORECASE,
 )
 _DOUBLED = re.compile(r" {2,}")
-_AFTER_A_MARK = re.compile(r"(?<=[.,;:!?]) {2,}")
+_AFTER_A_MARK = re.compile(r"(?<=[.,;!?]) {2,}")
 _EMPTY_LINES = re.compile(r"\n{3,}")
 
 
@@ -39,9 +40,10 @@ def normal(text: str) -> Normal | None:
     while lines and not lines[-1]:
         del lines[-1]
     if len(lines) < 2:
-        return Normal(_DOUBLED.sub(" ", "".join(lines).strip(" ")))
-    closed = _AFTER_A_MARK.sub(" ", "\n".join(lines))
-    # Two blanks inside one of several lines may be a table's; one at a line's beginning is an indent.
+        lines = ["".join(lines).strip(" ")]
+    text = "\n".join(lines)
+    closed = text if ":" in text or "：" in text else _AFTER_A_MARK.sub(" ", text)
+    # Two blanks between words may be a table's, or what is asked about; one at a line's beginning is an indent.
     if _DOUBLED.search(closed) or any(line.startswith(" ") for line in lines):
         return None
     return Normal(_EMPTY_LINES.sub("\n\n", closed))

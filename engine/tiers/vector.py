@@ -121,9 +121,8 @@ class PartitionedVectorTier:
                 found = nearest(scores if visible.at is None else scores[visible.at], visible.at, k, floor)
             else:
                 found = await self._in_large(rows, query, visible, k, floor)
-        if visible is not held.tended:
+        if visible is not held.tended and self._tend(partition, rows, visible, live):
             held.tended = visible
-            self._tend(partition, rows, visible, live)
         return [rows.neighbour(row, score) for row, score in found]
 
     def written(self, partition: str) -> None:
@@ -284,11 +283,11 @@ class PartitionedVectorTier:
             self.forget(oldest)
             self.counts["dropped"] += 1
 
-    def _tend(self, partition: str, rows: Rows, visible: Visible, live: frozenset[str]) -> None:
-        """Rewrite the partition where that is due: an index to build or rebuild, or dead rows to let go."""
+    def _tend(self, partition: str, rows: Rows, visible: Visible, live: frozenset[str]) -> bool:
+        """Rewrite the partition where that is due: an index to build or rebuild, or dead rows to let go. False: ask again."""
         held = self._held.get(partition)
         if held is None or held.rows is not rows or held.building or held.loading or self._stop.is_set():
-            return
+            return False
         n, count = len(visible.mask), visible.count
         dead = n - count
         if count > self._hnsw_above:
@@ -300,6 +299,7 @@ class PartitionedVectorTier:
         elif dead > max(256, count):
             held.rows = rows.rewritten(np.flatnonzero(visible.mask), n, None, live=live)
             self._bound(partition, held)
+        return True
 
     async def _build(self, partition: str, held: _Held, rows: Rows, visible: NDArray[np.bool_], live: frozenset[str]) -> None:
         keep = np.flatnonzero(visible)

@@ -216,6 +216,7 @@ def test_a_scrape_says_which_process_does_not_answer_and_without_the_parent_all_
         assert 'cachescope_process_up{process="1"} 0.0' in page
         pair.parent.kill()
         wait_for(lambda: not _lives(pids[0]) and not _lives(pids[1]), what="the processes stop")
+        assert not list(Path(folder).iterdir())
 
 
 def _lives(pid: int) -> bool:

@@ -109,6 +109,9 @@ def test_blanks_and_the_case_of_keywords_do_not_matter_and_all_else_does(data: s
         "```sql\nSELECT 1\n```\nand why?",
         "```python\nSELECT 1\n```",
         "SELECT " + "(" * 2_000,
+        "SELECT " + "STRUCT(" * 14 + "a" + ")" * 14,  # 18 s for the parser
+        "SELECT " + "DATE(" * 3 + "a" + ")" * 3,
+        "SELECT " + "(" * 17 + "a" + ")" * 17,
         "SELECT a FROM t WHERE b IN (" + "1, " * 2_000 + "1)",
         "",
     ],
@@ -120,6 +123,7 @@ def test_these_are_left_as_they_were_sent(text: str) -> None:
 SPELLINGS = [
     ("select a from t group by a order  by b", "SELECT a FROM t GROUP\nBY a ORDER BY b"),
     ("select count(*), Max( a ) from t where a is not null", "SELECT COUNT(*), MAX(a) FROM t WHERE a IS NOT NULL"),
+    ("select date(cast(a as decimal(1, 2))) from t", "SELECT date(cast(a AS decimal(1,2))) FROM t"),
     ("insert into t (a) values (1)", "INSERT INTO t(a) VALUES(1);"),
     ("select case when a in (1) then 2 else 3 end from t", "SELECT CASE WHEN a IN (1) THEN 2 ELSE 3 END FROM t"),
 ]

@@ -61,6 +61,15 @@ def test_what_blanks_may_mean_something_in_is_left_as_it_was_sent(text: str) -> 
         "Fill in:  I    apples",
         "a\rb",
         "x" * 5_000,
+        "Give the SHA256 of: hello  world",
+        "Base64 this: a,  b",
+        "Reverse: ab  c",
+        "Repeat after me: hi   there",
+        "Is  foo bar  a palindrome",
+        "Wie viele Leerzeichen stehen in: a  b",
+        "Combien de caractères dans: a  b",
+        "Сколько пробелов: а  б",
+        "把下面的話倒過來寫：你好，  世界",
     ],
 )
 def test_these_are_left_as_they_were_sent(text: str) -> None:
@@ -70,7 +79,7 @@ def test_these_are_left_as_they_were_sent(text: str) -> None:
 @pytest.mark.parametrize(
     ("one", "two"),
     [
-        ("How do I reset it? ", "How do I  reset it?"),
+        ("How do I reset it? ", "  How do I reset it?"),
         ("\r\nDear team,\r\n\r\n\r\nplease help.", "Dear team,  \n\nplease help."),
         ("I can't.  Why?", "I can't. Why?"),
     ],
