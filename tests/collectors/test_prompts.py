@@ -48,7 +48,7 @@ def kept(value: Any, name: str = "acme.note") -> Any:
 
 @pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize(
-    "name", ["acme.note", "app", "langfuse.trace.metadata.x", "gen_ai.agent.description", "process.command_line", "http.url"]
+    "name", ["acme.note", "app", "langfuse.trace.metadata.x", "gen_ai.agent.description", "container.command_args", "http.url"]
 )
 def test_what_may_be_prose_under_a_name_that_nobody_knows_is_a_marker(secret: Any, name: str) -> None:
     found = orjson.dumps(kept(secret, name) if not isinstance(secret, bytes) else kept({"bytesValue": "Y2FyZCA0OTI5"}, name)).decode()
