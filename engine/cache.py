@@ -6,6 +6,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from engine.admission import refused, unstorable
 from engine.breaker import Breaker
@@ -17,12 +18,13 @@ from engine.generations import WriteGenerations
 from engine.judge import Judge
 from engine.keys import Canonical, canonicalise
 from engine.lookup import NO_USAGE, CacheRequest, Lookup
+from engine.normalise.aside import Aside
 from engine.semantic import Semantic, simhash_of, why_missed
 from engine.settings import EngineSettings
 from engine.singleflight import SingleFlight
 from engine.tiers import wall_clock_ms
 from engine.tiers.base import StoreTier, Tier, VectorTier
-from engine.types import TOO_MANY_NAMESPACES, Candidate, Entry, Outcome, Policy, Purpose, Switch, Usage
+from engine.types import TOO_MANY_NAMESPACES, Candidate, Entry, Normaliser, Outcome, Policy, Purpose, Switch, Usage
 from engine.verify import parse
 from engine.view import ControlView, Faults
 
@@ -68,6 +70,7 @@ class Cache:
         )
         self.control = Control(store, clock=clock, defaults=defaults, changed=self.view.refresh)
         self.flights = SingleFlight()
+        self._aside = Aside()
         self._writes = WriteGenerations(store, self.view, clock=clock, max_namespaces=settings.max_namespaces)
         self._semantic = Semantic(
             store=store,
@@ -88,6 +91,7 @@ class Cache:
 
     async def close(self) -> None:
         await self.view.close()
+        self._aside.close()
         for part in (self._vector, self._memory, self._store, self._embedder, self._semantic.judge):
             if part is not None:
                 await part.close()
@@ -98,7 +102,8 @@ class Cache:
         """Return what the cache has for this request. Raises InvalidRequest."""
         started_ns, started = time.time_ns(), time.perf_counter()
         space = self.view.space(request.namespace)
-        canonical = canonicalise(
+        canonicalised = partial(
+            canonicalise,
             request.body,
             namespace=request.namespace,
             tenant=request.tenant,
@@ -106,6 +111,8 @@ class Cache:
             secret=self._settings.secret,
             normaliser=space.policy.normaliser,
         )
+        plain = space.policy.normaliser is Normaliser.NONE
+        canonical = canonicalised() if plain else await self._aside.run(space.policy.normaliser, canonicalised)
         lookup = Lookup(
             request,
             started_ns,

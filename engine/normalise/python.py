@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import sys
 import tokenize
 import warnings
@@ -20,6 +21,10 @@ from engine.normalise.base import MAX_CHARS, REMEMBERED, Normal, Rule, unfenced
 # Trees and their print are those of this Python.
 VERSION = f"python/1/{sys.version_info.major}.{sys.version_info.minor}"
 
+# Python's warnings of a tenant's code do not belong on our stderr.
+_NAME = "<normaliser>"
+warnings.filterwarnings("ignore", module=re.escape(_NAME))
+
 _BLANK = frozenset({tokenize.ENCODING, tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER, tokenize.OP})
 
 
@@ -31,7 +36,7 @@ def normal(text: str) -> Normal | None:
         return None
     fence, code = found
     try:
-        tree = _parsed(code)
+        tree = ast.parse(code, filename=_NAME)
         spelt = [(token.type, token.string) for token in tokenize.generate_tokens(io.StringIO(code).readline)]
         if not tree.body or any(kind == tokenize.COMMENT for kind, _ in spelt):
             return None
@@ -39,12 +44,6 @@ def normal(text: str) -> Normal | None:
         return Normal(orjson.dumps(form).decode(), _shape(tree))
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError, orjson.JSONEncodeError):
         return None
-
-
-def _parsed(code: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a tenant's code, on our stderr
-        return ast.parse(code)
 
 
 def _shape(tree: ast.Module) -> str:

@@ -77,10 +77,13 @@ def _is_cut_alike(code: str, tokens: list[Token]) -> bool:
     """Return whether every dialect would cut the text into these tokens, with nothing but blanks between them."""
     if "\\" in code:
         return False
-    at = 0
+    at, numeral = 0, False
     for token in tokens:
         piece, blanks, at = code[token.start : token.end + 1], code[at : token.start], token.end + 1
-        if blanks.strip(_BLANKS):
+        # Nor do all dialects part `1AND` or `1.AND`.
+        touching = not blanks and _ALNUM.match(piece) and (numeral or _ALNUM.match(code[token.start - 1 : token.start]))
+        numeral = token.token_type is TokenType.NUMBER
+        if blanks.strip(_BLANKS) or touching:
             return False
         if token.token_type in _QUOTED and piece[:1] in {"'", '"'}:
             # Three quotes open one string for some; a letter beside the quotes makes another kind of string.

@@ -16,7 +16,7 @@ from jinja2.ext import loopcontrols
 from engine.normalise.base import Rule
 
 VERSION = f"template/1/{jinja2.__version__}"
-MAX_TEMPLATE_CHARS = 32_768
+MAX_TEMPLATE_CHARS = 16_384
 _REMEMBERED = 64
 
 # Servers render with both options on, Jinja's own default is off; a comment's line end depends on it.

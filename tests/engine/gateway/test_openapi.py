@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from engine.gateway.openapi import PATHS, PREFIX
+from engine.gateway.openapi import PATHS, PREFIX, description
+from engine.records import _FIELDS
+from engine.types import Policy
 from tests.engine.gateway.conftest import ADMIN, Gateway
 from tests.engine.gateway.described import control_api, judge
 
@@ -29,6 +32,12 @@ def test_every_route_is_described_and_no_other(gateway: Gateway) -> None:
         assert {method for method, answer in answers.items() if answer.status_code != 405} == operations.keys(), path
         allowed = answers["put"].headers["allow"]
         assert allowed == ", ".join(sorted(method.upper() for method in operations))
+
+
+def test_every_field_of_a_policy_is_described() -> None:
+    schemas = description()["components"]["schemas"]
+    assert schemas["Changes"]["properties"].keys() == set(_FIELDS)
+    assert schemas["Policy"]["properties"].keys() == {field.name for field in dataclasses.fields(Policy)}
 
 
 def test_the_description_needs_the_token_too(gateway: Gateway) -> None:

@@ -98,6 +98,8 @@ def test_blanks_and_the_case_of_keywords_do_not_matter_and_all_else_does(data: s
         "SELECT 'a'\n'b'",
         "SELECT '''a'  b''' FROM t",
         "SELECT 1; SELECT 2",
+        "SELECT a FROM t WHERE b = 1AND c = 2",
+        "SELECT a FROM t WHERE b = 1.AND c = 2",
         'SELECT "\ud800" FROM t',
         "SELECT a FROM",
         "show tables",
