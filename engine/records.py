@@ -25,6 +25,8 @@ KEY = "key:"
 GATEWAY = "gateway:"
 
 MAX_TTL_S = 366 * 86_400.0
+MAX_VERSION = 2**31 - 1  # of a score, and of its features
+MAX_WEIGHT = 1e9  # of a score, either way; its features are of unit size
 _MOST_WEIGHTS = 64
 
 
@@ -124,20 +126,24 @@ def score_of(value: object) -> Score:
     fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
     weights = fields.get("weights")
     numbers = [*(weights if isinstance(weights, list | tuple) else [None]), fields.get("bias"), fields.get("cut")]
-    whole = [fields.get("version"), fields.get("features")]
-    sound = all(isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) for one in numbers)
-    if not sound or not all(type(one) is int and one > 0 for one in whole) or len(numbers) > _MOST_WEIGHTS or not 0 <= fields["cut"] <= 1:
+    whole: list[Any] = [fields.get("version"), fields.get("features")]
+    sound = all(_within(one, -MAX_WEIGHT, MAX_WEIGHT) for one in numbers) and _within(fields.get("cut"), 0, 1)
+    if not sound or not all(_within(one, 1, MAX_VERSION) and one == int(one) for one in whole) or len(numbers) > _MOST_WEIGHTS:
         raise InvalidSetting(
             "score must be an object of version, features (both whole numbers from 1), weights (a list of numbers), bias (a number) and "
             "cut (a probability from 0 to 1), or null for none"
         )
     return Score(
-        version=fields["version"],
-        features=fields["features"],
+        version=int(fields["version"]),
+        features=int(fields["features"]),
         weights=tuple(float(one) for one in fields["weights"]),
         bias=float(fields["bias"]),
         cut=float(fields["cut"]),
     )
+
+
+def _within(value: object, low: float, high: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
 def score_json(given: Score) -> dict[str, Any]:

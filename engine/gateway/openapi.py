@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.gateway.inbound import MAX_NAME_CHARS
-from engine.records import MAX_TTL_S
-from engine.types import Normaliser, Outcome, Switch, VerifyMode
+from engine.records import MAX_TTL_S, MAX_VERSION, MAX_WEIGHT
+from engine.types import Judging, Normaliser, Outcome, Switch, VerifyMode
+from engine.verify import score
 
 Schema = dict[str, Any]
 
@@ -49,6 +50,16 @@ def _ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+_WHOLE: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_VERSION}
+# As it is taken; what is in force may be of an older version of the features, which then vetoes everything.
+_SCORE = _object(
+    version=_WHOLE,
+    features={"const": score.VERSION},
+    weights={"type": "array", "items": _number(-MAX_WEIGHT, MAX_WEIGHT), "minItems": len(score.FEATURES), "maxItems": len(score.FEATURES)},
+    bias=_number(-MAX_WEIGHT, MAX_WEIGHT),
+    cut=_number(0, 1),
+)
+_SCORE_IN_FORCE = _object(version=_WHOLE, features=_WHOLE, weights=_list({"type": "number"}), bias={"type": "number"}, cut=_number(0, 1))
 _POLICY_FIELDS: dict[str, Schema] = {
     "switch": {"enum": [*Switch]},
     "threshold": _or_null(_number(-1, 1)),
@@ -56,6 +67,8 @@ _POLICY_FIELDS: dict[str, Schema] = {
     "verify_mode": {"enum": [*VerifyMode]},
     "holdout_ratio": _or_null(_number(0, 1)),
     "normaliser": {"enum": [*Normaliser]},
+    "score": _or_null(_SCORE_IN_FORCE),
+    "judge": {"enum": [*Judging]},
 }
 _HEAD = _object(
     **dict.fromkeys(("entry_id", "key", "partition", "namespace", "tenant", "model", "generation", "prompt"), _TEXT),
@@ -74,7 +87,7 @@ _SCHEMAS: dict[str, Schema] = {
     "Policy": _object(version=_COUNT, **_POLICY_FIELDS),
     "Changes": {
         "type": "object",
-        "properties": {**_POLICY_FIELDS, "ttl_s": _or_null(_POLICY_FIELDS["ttl_s"])},
+        "properties": {**_POLICY_FIELDS, "ttl_s": _or_null(_POLICY_FIELDS["ttl_s"]), "score": _or_null(_SCORE)},
         "additionalProperties": False,
         "minProperties": 1,
     },

@@ -49,24 +49,6 @@ async def test_a_paraphrase_is_a_semantic_hit_and_another_number_is_not(tmp_path
         assert near.candidate.similarity > near.threshold  # type: ignore[operator]
 
 
-async def test_the_next_candidate_serves_after_a_veto_for_a_value_and_not_after_one_for_another_question(tmp_path: Path) -> None:
-    async with rig(tmp_path) as it:
-        await it.cache.control.set_policy("faq", {"threshold": 0.5})
-        await it.teach("Can I keep 3 backups of my files?", "Yes.")
-        await it.teach("May I keep 4 backups of my file?", "No.")
-        hit = await it.ask("Can I keep 4 backups of my files?")  # the nearest has another number, the next one the right one
-        assert hit.outcome is Outcome.SEMANTIC_HIT
-        assert hit.entry
-        assert hit.entry.body == answer("No.")
-        await it.teach("Please tell me: how could one export one's contracts?", "As a file.")
-        assert (await it.ask("How do I export my contracts?")).hit
-        await it.teach("How do I export my invoices?", "By mail.")
-        miss = await it.ask("How do I export my contracts?")  # nearer by now: another question
-        assert (miss.outcome, miss.reason, miss.entry) == (Outcome.MISS, "vetoed", None)
-        assert miss.candidate
-        assert "replaced" in {verdict.rule for verdict in miss.candidate.verdicts if verdict.veto}
-
-
 async def test_a_candidate_below_the_threshold_is_recorded_on_the_miss(tmp_path: Path) -> None:
     async with rig(tmp_path) as it:
         await it.cache.control.set_policy("faq", {"threshold": 0.999})

@@ -135,8 +135,13 @@ def start(upstream: StubUpstream, sqlite_url: str) -> Iterator[Start]:
     """Start a gateway on SQLite with changed settings, as often as wanted."""
     with contextlib.ExitStack() as stack:
 
-        def begin(*, cache_url: str = sqlite_url, upstream_url: str = upstream.url, **changes: Any) -> Gateway:
-            return stack.enter_context(running_gateway(settings_for(cache_url, upstream_url, **changes)))
+        def begin(
+            *, cache_url: str = sqlite_url, upstream_url: str = upstream.url, with_engine: EngineSettings | None = None, **changes: Any
+        ) -> Gateway:
+            settings = settings_for(cache_url, upstream_url, **changes)
+            if with_engine is not None:
+                settings = replace(settings, engine=replace(with_engine, cache_url=cache_url))
+            return stack.enter_context(running_gateway(settings))
 
         yield begin
 

