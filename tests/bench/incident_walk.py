@@ -68,7 +68,7 @@ def walk(address: str, kind: str) -> None:
         bar_after(tab, 0.75)
         expect(tab.get_by_text("Why did it change?")).to_be_visible()
         done("a bar of its chart leads to why, since that time")
-        tab.get_by_role("button", name="Compare with the chosen period again").click()
+        tab.get_by_text("Compare with the chosen period again").click()
         expect(tab).not_to_have_url(re.compile("since="))
         expect(tab.get_by_text(re.compile(rf"^{ANSWERS[kind]}: ")).first).to_be_visible()
         done("the evidence since the time that was found")
