@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, literal, select
 
 from storage.reads.window import MINUTE_MS, WHOLE_MS, Scope, Window, rollups
 from storage.reads.window import places as by_place
-from storage.rollups import ELIGIBLE, HITS, OUTCOMES
+from storage.rollups import ELIGIBLE, HITS, OUTCOMES, PLACE_SUMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +188,17 @@ MOST_CLUSTERS = 20_000  # above it, tenants are put together: one cluster a buck
 
 
 def clusters(conn: Connection, window: Window, scope: Scope, *, scales: Mapping[str, tuple[float, float]] | None = None) -> list[Cluster]:
-    """Return the window's clusters in the order of time. scales: model -> what its savings and costs are multiplied by; others count 0."""
+    """Return the window's clusters in the order of time.
+
+    scales: model -> what its savings and costs are multiplied by; others count 0. None = hits and eligible lookups alone are wanted.
+    """
     step = max(MINUTE_MS, window.bucket_ms)  # what comes in one go lasts longer than the ten seconds of the finest chart
-    found = by_place(conn, window, scope, ("tenant", "model") if scales else ("tenant",), step_ms=step, kind="response")
+    sums = ELIGIBLE if scales is None else PLACE_SUMS  # each column costs as much as a tenth of the row
+    found = by_place(conn, window, scope, ("tenant", "model") if scales else ("tenant",), step_ms=step, kind="response", sums=sums)
     bucket = (found.c.at_ms - found.c.at_ms % step).label("bucket")
     hits, eligible = (reduce(operator.add, [found.c[name] for name in names]) for names in (HITS, ELIGIBLE))
-    columns: list[ColumnElement[Any]] = [hits, eligible, found.c.hit_tokens, found.c.tokens]
+    columns: list[ColumnElement[Any]] = [hits, eligible]
+    columns += [literal(0), literal(0)] if scales is None else [found.c.hit_tokens, found.c.tokens]
     for at, name in enumerate(("saved_nusd", "spent_nusd")):
         by_model = {model: pair[at] for model, pair in (scales or {}).items()}
         columns.append(found.c[name] * case(by_model, value=found.c.model, else_=0.0) if by_model else literal(0.0))
