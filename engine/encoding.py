@@ -22,7 +22,7 @@ _by_name = operator.itemgetter(0)
 
 
 def encode(value: object) -> bytes:
-    """Return the value's canonical bytes: text in NFC, objects sorted by name, 1.0 as 1.
+    """Return the value's canonical bytes: text composed, objects sorted by name, 1.0 as 1.
 
     Raises InvalidRequest for what JSON cannot hold and for nesting deeper than MAX_DEPTH.
     """
@@ -90,6 +90,17 @@ def _number(value: int) -> bytes:
 
 def text_bytes(value: str) -> bytes:
     """Return NFC as UTF-8. Lone surrogates keep bytes that no valid text has, so that they meet no escaped spelling of them."""
-    if not value.isascii():
-        value = unicodedata.normalize("NFC", value)
-    return value.encode("utf-8", "surrogatepass")
+    return composed(value).encode("utf-8", "surrogatepass")
+
+
+def composed(text: str) -> str:
+    """Return the text in NFC, or as it is where NFC would put one sign in another's place.
+
+    A letter and its accent are the letter with the accent. A Greek question mark is no semicolon in a program, nor a Kelvin a K.
+    """
+    if text.isascii():
+        return text
+    form = unicodedata.normalize("NFC", text)
+    if form == text or any(unicodedata.normalize("NFC", sign) != sign for sign in set(text)):
+        return text
+    return form

@@ -8,13 +8,12 @@ not `"hi42"`.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 from engine.digests import hmac_sha256
-from engine.encoding import MAX_DEPTH, encode, text_bytes
+from engine.encoding import MAX_DEPTH, composed, encode, text_bytes
 from engine.errors import InvalidRequest
 from engine.normalise import Rule, rule_of
 from engine.types import GroupFingerprint, Normaliser, ServingKey
@@ -336,13 +335,13 @@ def _same(value: object, default: object) -> bool:
 def _last_turn(messages: list[dict[str, object]]) -> tuple[list[str], str]:
     """Return the texts of the last user turn and why they cannot be compared, '' = they can."""
     if messages[-1]["role"] == "user" and isinstance(text := messages[-1].get("content"), str):
-        return [text if text.isascii() else unicodedata.normalize("NFC", text)], "" if text.strip() else "no_user_turn"
+        return [composed(text)], "" if text.strip() else "no_user_turn"
     last = next((message for message in reversed(messages) if message["role"] == "user"), None)
     content = last.get("content") if last else None
     parts = content if isinstance(content, list) else [content]
     texts = [part for part in parts if isinstance(part, str)]
     alone = last is messages[-1] and len(texts) == len(parts) and any(text.strip() for text in texts)
-    return [unicodedata.normalize("NFC", text) for text in texts], "" if alone else "no_user_turn"
+    return [composed(text) for text in texts], "" if alone else "no_user_turn"
 
 
 def _group_form(system: list[dict[str, object]]) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.judge import Opinion
 from engine.types import Candidate, Entry, GroupFingerprint, Namespace, Outcome, Purpose, ServingKey, Step, Usage
@@ -14,8 +14,7 @@ NO_USAGE = Usage()
 NO_KEY, NO_GROUP = ServingKey(""), GroupFingerprint()
 
 
-@dataclass(frozen=True, slots=True)
-class CacheRequest:
+class CacheRequest(NamedTuple):
     """A chat request as the gateway hands it over.
 
     body: the parsed JSON object of POST /v1/chat/completions. no_store: do not keep the answer. refresh: do not serve one.

@@ -69,9 +69,7 @@ class Purges:
         for _ in range(MAX_ROUNDS):
             known = await self._purge(operation_id)
             if known is not None:
-                if known.namespace != namespace:
-                    raise Conflict(f"the operation id {operation_id!r} belongs to a purge of another namespace")
-                return known
+                return _of_this(known, namespace)
             current, doc = await self._generations(namespace)
             last = _last(doc)
             if last is not None and self._is_kept(last):
@@ -90,7 +88,14 @@ class Purges:
             made = await self._store.control_put(f"{GENERATIONS}{namespace}", record, expected=doc.version if doc else 0)
             if made is None:
                 continue
-            await self._store.control_put(f"{PURGE}{operation_id}", purge_json(purge), expected=0)
+            if await self._store.control_put(f"{PURGE}{operation_id}", purge_json(purge), expected=0) is None:
+                # Written meanwhile: by a later purge of this namespace, from its generations, or by one of another namespace under the
+                # same id, which it then belongs to. What this one hid could not be undone, so it is brought back.
+                known = await self._purge(operation_id)
+                if known is not None and known.namespace != namespace:
+                    await self._restore(purge)
+                    await self._tell()
+                    _of_this(known, namespace)
             await self._tell()
             return await self._counted(purge)
         raise Conflict(f"the generations of {namespace!r} kept changing; try again")
@@ -265,6 +270,12 @@ def purges_of(docs: list[ControlDoc]) -> list[Purge]:
             except BadRecord:
                 continue
     return purges
+
+
+def _of_this(purge: Purge, namespace: str) -> Purge:
+    if purge.namespace != namespace:
+        raise Conflict(f"the operation id {purge.id!r} belongs to a purge of another namespace")
+    return purge
 
 
 def _last(doc: ControlDoc | None) -> Purge | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -126,7 +126,7 @@ class Semantic:
         found.judged = given
         if found.candidate is not None:
             verdicts = (*found.candidate.verdicts, verdict)
-            found.candidate = replace(found.candidate, passed=not verdict.veto, verdicts=verdicts)
+            found.candidate = found.candidate._replace(passed=not verdict.veto, verdicts=verdicts)
         if verdict.veto:
             found.entry = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NewType
+from typing import NamedTuple, NewType
 
 ServingKey = NewType("ServingKey", str)
 """The key of a canonical request, 64 hex digits: the only text that may fetch an answer."""
@@ -232,8 +232,7 @@ class Verdict:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """The nearest entry that the semantic lookup considered: the most similar one that passed, else the most similar.
 
     score: the probability that the policy's score gave it, None = none was asked for, or a rule vetoed it before.
@@ -248,8 +247,7 @@ class Candidate:
     score: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One timed step of a lookup: offset and duration in microseconds from the lookup's start."""
 
     name: str

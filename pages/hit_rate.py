@@ -23,7 +23,7 @@ def body() -> None:
     states.stale(loaded.extent.last_ms if selection.moving else None, now)
     chrome.stamp(now, loaded.extent.last_ms)
     if not loaded.counts.total and not loaded.others:
-        if counters_panel.hit_rates(window, now):
+        if counters_panel.hit_rates(window, now, view.marks):
             return
         states.no_lookups(last_ms=loaded.extent.last_ms, now_ms=now, window_name=selection.name)
         return
@@ -52,7 +52,7 @@ def body() -> None:
     if loaded.others:
         st.markdown("**Other caches, counted apart**")
         tables.show(hit_rate.other_rows(loaded), alt="Caches of other kinds")
-    counters_panel.hit_rates(window, now)
+    counters_panel.hit_rates(window, now, view.marks)
 
 
 chrome.live(body)

@@ -23,6 +23,8 @@ _MOST_COUNTED: Final = 1e30  # more than anything counts to: sums of it stay fin
 _MOST_COVERED_MS: Final = 100 * 365 * 86_400_000  # of one step: a start in 1970 and an end in the year 290,000 must not overflow a sum
 LEFT_OUT: Final = "series above the bound were left out"
 FOLDED: Final = "series above the bound were summed into the overflow series"
+# A sender's clock that was ahead and is put right must not silence its counters until that time has come.
+_AHEAD_MS: Final = 3_600_000
 _ACTIVE_MS: Final = 24 * 3_600_000  # series not seen for so long make room for new ones under the bound
 
 _SERIES: Final = "SELECT name, labels, id, first_ms, at_ms, value, start_ms FROM counter_series WHERE source_id = ? AND at_ms >= ?"
@@ -61,7 +63,8 @@ class _Series:
 def write_scrape(store: Store, source: SourceKey, scrape: Scrape, *, now_ms: int, max_series: int) -> str:
     """Store what one look at a source gave, in one transaction. Return what is wrong with it, '' when nothing is.
 
-    Readings that are not later than the last one of their series are ignored, so the same ones may come again.
+    Readings that are not later than the last one of their series are ignored, so the same ones may come again; but for one that lies
+    more than an hour ahead of now_ms, which a clock that was wrong gave.
     """
     with store.write() as connection:
         before = connection.exec_driver_sql(
@@ -184,15 +187,18 @@ class Counting:
             self.steps += 1
             if counted:
                 self._add(series.id, one.at_ms, Step(counted), covered_ms=0)
-        elif one.at_ms > series.at_ms:
+        elif one.at_ms > series.at_ms or self._is_put_right(series, one):
             if series.value == BY_INCREASES:  # its total may hold what was counted from its increases
                 taken = Step(first(one.value, one.start_ms, created=False, from_ms=series.at_ms, complete=False))
             else:
                 taken = step(series.value, series.start_ms, one.value, one.start_ms, before_at_ms=series.at_ms, folded=folded)
-            self._add(series.id, one.at_ms, taken, covered_ms=one.at_ms - series.at_ms)
+            self._add(series.id, one.at_ms, taken, covered_ms=max(0, one.at_ms - series.at_ms))
             self.steps += 1
             series.at_ms, series.value, series.start_ms = one.at_ms, one.value, one.start_ms
             self._moved[series.id] = series
+
+    def _is_put_right(self, series: _Series, one: CounterReading) -> bool:
+        return one.at_ms <= self._now_ms + _AHEAD_MS < series.at_ms
 
     def _new(self, one: CounterReading, value: float, start_ms: int | None) -> _Series:
         values = (self._source_id, one.name, one.labels, one.at_ms, one.at_ms, value, start_ms)

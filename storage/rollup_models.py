@@ -157,6 +157,14 @@ class Total1h(_Sums, _ByOutcome, table=True):
     __table_args__ = _CLUSTERED
 
 
+class Total6h(_Sums, _ByOutcome, table=True):
+    """Six hours a row, over all dimensions but the sender. Kept as long as the hours."""
+
+    __tablename__ = "totals_6h"
+    metadata = telemetry_metadata
+    __table_args__ = _CLUSTERED
+
+
 class Part1m(_Sums, _ByPart, table=True):
     """A minute a row, over all tenants and models. Kept as long as the minutes."""
 

@@ -74,6 +74,7 @@ NARROW: Final[dict[str, Narrow]] = {
     "totals_1m": Narrow(60_000, _TOTAL, "rollups_1m", "parts_1m"),
     "parts_1h": Narrow(3_600_000, _PART, "rollups_1h", "parts_1m"),
     "totals_1h": Narrow(3_600_000, _TOTAL, "rollups_1h", "parts_1h"),
+    "totals_6h": Narrow(21_600_000, _TOTAL, "rollups_1h", "totals_1h"),
     "parts_6h": Narrow(21_600_000, _PART, "rollups_1h", "parts_1h"),
     "places_10m": Narrow(600_000, _PLACE, "rollups_1m", "rollups_1m", places=True),
     "places_1h": Narrow(3_600_000, _PLACE, "rollups_1h", "places_10m", places=True),

@@ -23,7 +23,7 @@ def figure(fitted: Fitted, *, version: str) -> Chart:
             "arrayminus": [one.observed.ratio - one.observed.low_ratio for one in fitted.bins],
         },
         mode="markers",
-        marker={"size": 9},
+        marker={"size": 9, "color": theme.ACCENT},
         customdata=[[one.observed.k, one.observed.n] for one in fitted.bins],
         hovertemplate="score %{x:.2f}: %{customdata[0]} of %{customdata[1]} serve<extra></extra>",
         showlegend=False,

@@ -8,6 +8,7 @@ from app.charts import theme
 from app.charts.theme import Chart
 from app.views import words
 from app.views.counters import FELL, RESTART, Rate
+from storage.reads.acts import Mark
 from storage.reads.window import Window
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -22,8 +23,11 @@ def units(rates: Sequence[Rate]) -> list[str]:
     return [unit for unit in ("requests", "tokens", "keys", "blocks", "items") if unit in present]
 
 
-def hit_rates(rates: Sequence[Rate], window: Window, unit: str) -> Chart:
-    """Lines of the hit rates counted in one unit, on a fixed axis. A bucket without a query, or without a reading, is a gap."""
+def hit_rates(rates: Sequence[Rate], window: Window, unit: str, acted: Sequence[Mark] = ()) -> Chart:
+    """Lines of the hit rates counted in one unit, on a fixed axis. A bucket without a query, or without a reading, is a gap.
+
+    acted: marks of acts and outages; restarts are those that the counters themselves show.
+    """
     made = theme.figure(height=200)
     drawn = sorted((rate for rate in rates if rate.cache.unit == unit and rate.ratio is not None), key=lambda rate: -rate.queries)
     for place, rate in enumerate(drawn[:_MOST_LINES]):
@@ -60,6 +64,7 @@ def hit_rates(rates: Sequence[Rate], window: Window, unit: str) -> Chart:
                 customdata=[theme.label(rate.source) for _, rate in marks],
                 hovertemplate=f"{what}: %{{customdata}}<extra></extra>",
             )
+    theme.act_marks(made, [one for one in acted if one.kind != "restart"], top=97)
     theme.time_axis(made, window)
     theme.ratio_axis(made)
     left = f"; {len(drawn) - _MOST_LINES} more are in the table" if len(drawn) > _MOST_LINES else ""

@@ -1,4 +1,4 @@
-"""The settings of the judge."""
+"""The settings of what checks hits: the judge and the holdout."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pydantic_settings import BaseSettings
 
 from app.config.addresses import web_url
 
+DEMO_HOLDOUT = 0.01
+
 
 class JudgeSettings(BaseSettings):
-    """Where the judge is, and how long and how often it is asked. Which namespaces ask it is said by their policies."""
+    """Where the judge is, and how long it is asked; and how much is held out. Which namespaces do so is said by their policies."""
 
     judge_url: str = Field(
         default="",
@@ -27,11 +29,23 @@ class JudgeSettings(BaseSettings):
         default=10_000, ge=0, le=10_000_000, description="Most opinions of the judge that a gateway remembers, some 200 bytes each."
     )
 
+    holdout_ratio: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of would-be hits sent upstream at random, to learn the truth; 0…1. In the demo 0.01 unless it is set.",
+    )
+
     @field_validator("judge_url")
     @classmethod
     def _judge(cls, value: str) -> str:
         return web_url(value) if value else value
 
     def judging(self, *, demo: bool) -> dict[str, Any]:
-        """Return what the engine is told that is not told as it stands. The demo asks nobody."""
-        return {"judge_url": "" if demo else self.judge_url, "judge_api_key": "" if demo else self.judge_api_key.get_secret_value()}
+        """Return what the engine is told that is not told as it stands. The demo asks nobody, and holds a little out."""
+        unset = "holdout_ratio" not in self.model_fields_set
+        return {
+            "judge_url": "" if demo else self.judge_url,
+            "judge_api_key": "" if demo else self.judge_api_key.get_secret_value(),
+            "holdout_ratio": DEMO_HOLDOUT if demo and unset else self.holdout_ratio,
+        }

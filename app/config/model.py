@@ -147,9 +147,6 @@ class Config(ReceivingSettings, JudgeSettings, KeptSettings):
         description="Namespaces on record above which the gateway takes no new ones: their requests bypass the cache. "
         "Also the most namespaces that its metrics name.",
     )
-    holdout_ratio: float = Field(
-        default=0.0, ge=0, le=1, description="Share of would-be hits sent upstream at random, to learn the truth; 0…1."
-    )
     store_timeout_s: float = Field(
         default=0.5, gt=0, description="Seconds to wait for the shared store before a lookup goes on without it."
     )

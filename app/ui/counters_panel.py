@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app.charts import counters as charts
@@ -9,6 +11,7 @@ from app.ui import handles, panels, states, tables
 from app.ui.text import literal
 from app.views import counters, snapshots
 from app.views.counters import Counters
+from storage.reads.acts import Mark
 from storage.reads.window import Window
 
 
@@ -16,7 +19,7 @@ def load(window: Window, now_ms: int) -> Counters:
     return counters.load(handles.telemetry, handles.families, window=window, now_ms=now_ms)
 
 
-def hit_rates(window: Window, now_ms: int) -> bool:
+def hit_rates(window: Window, now_ms: int, marks: Sequence[Mark]) -> bool:
     """Draw the hit rates of sources that only count; return whether there was one."""
     view = load(window, now_ms)
     found = counters.totals(view)
@@ -26,7 +29,7 @@ def hit_rates(window: Window, now_ms: int) -> bool:
     st.caption(literal(counters.sentence(view)))
     for unit in charts.units(found):
         drawn = [rate for rate in found if rate.cache.unit == unit]
-        panels.chart(charts.hit_rates(drawn, window, unit), rows=counters.bucket_rows(drawn), key=f"counters_{unit}")
+        panels.chart(charts.hit_rates(drawn, window, unit, marks), rows=counters.bucket_rows(drawn), key=f"counters_{unit}")
     _rates(view)
     return True
 

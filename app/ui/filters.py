@@ -23,7 +23,7 @@ PRESET_NAMES = {
 DEFAULT_RANGE, ABSOLUTE = "1h", "custom"
 PREVIOUS, DAY, WEEK, CHOSEN = COMPARISONS = ("vs period before", "vs day before", "vs week before", "vs chosen time")
 _OFFSETS_MS = {DAY: 86_400_000, WEEK: 604_800_000}
-_KEYS = ("range", "from", "to", "namespace", "tenant", "model", "source", "compare", "compare_from", "since")
+_KEYS = ("range", "from", "to", "namespace", "tenant", "model", "source", "compare", "compare_from", "since", "live")
 _CHOICES_TTL_S = 15
 _MOST_OPTIONS = 1_000  # a browser would be long over more
 _WIDTH = 132  # five beside the range fill a laptop's line

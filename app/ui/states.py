@@ -74,19 +74,21 @@ def no_lookups(*, last_ms: int | None, now_ms: int, window_name: str) -> None:
 
 
 def stale(last_ms: int | None, now_ms: int) -> None:
-    """Warn, with the age, when the newest telemetry is older than two minutes."""
-    if last_ms is not None and now_ms - last_ms > STALE_AFTER_MS:
-        st.warning(
-            f"**Nothing new for {words.age(now_ms - last_ms)}.** The newest lookup is of {words.instant(last_ms)} UTC: "
-            "there is no traffic, or its telemetry does not arrive. See Sources.",
-            icon=":material/schedule:",
-        )
+    """Warn, with the age, when the newest telemetry is older than two minutes. Its place is kept: what stands below must not jump."""
+    with st.container():
+        if last_ms is not None and now_ms - last_ms > STALE_AFTER_MS:
+            st.warning(
+                f"**Nothing new for {words.age(now_ms - last_ms)}.** The newest lookup is of {words.instant(last_ms)} UTC: "
+                "there is no traffic, or its telemetry does not arrive. See Sources.",
+                icon=":material/schedule:",
+            )
 
 
 def sampled(note: str) -> None:
     """Warn what sampling means for the page's numbers; nothing where nobody samples."""
-    if note:
-        st.warning(f"{literal(note)}.", icon=":material/filter_alt:")
+    with st.container():
+        if note:
+            st.warning(f"{literal(note)}.", icon=":material/filter_alt:")
 
 
 def prompts_hidden(what: str) -> None:

@@ -99,6 +99,7 @@ DIALS: Final[dict[str, str]] = {
 }
 
 CHARTS: Final[dict[str, str]] = {
+    "calibration": "Labelled pairs by fifths of the score's probability, out of fold, and the share of each that people said serves.",
     "outcomes": (
         "Lookups that began in each step, by what became of them. The last step is pale while late data may come. Click on a bar "
         "to see why the hit rate changed since then."
@@ -208,6 +209,18 @@ COLUMNS: Final[dict[str, str]] = {
     "vetoed above the threshold": "Lookups whose candidate was similar enough and was refused by verification.",
     "accepted": "Spans, points or samples of this sender that are stored.",
     "answered, not stored": "Metrics and log records that tell of no cache.",
+    "compared": "Held-out answers that could be compared with the upstream's.",
+    "not compared": "Held-out answers that could not be compared.",
+    "words in common": "Words that both answers have, of all words of both.",
+    "words in common, mean": "Mean of the words that both answers have, of all words of both.",
+    "less than half in common": "Share of the compared answers of which less than half of the words are in common.",
+    "labelled pairs": "Pairs that people judged and the rules let through.",
+    "keeps": "Of the right pairs, the share that still serves at the score's cut, out of fold.",
+    "wrong": "Of the pairs that serve at the score's cut, the share that people called wrong, out of fold.",
+    "similarity alone": "What the best threshold of similarity alone would keep, and how much of that is wrong.",
+    "log loss (chance)": "Mean log loss out of fold, and that of always saying the mean; lower is better.",
+    "score says": "Mean probability that the score gave these pairs, out of fold.",
+    "labels say": "Share of these pairs that people said serve.",
     "decisions told twice": "Cache decisions that came as a log record and as a span: each counts once.",
     "newest lookups searched": "How many of the newest lookups of this time were looked at for errors that a cache served.",
     "duplicates": "What had come before, and was counted once.",

@@ -91,7 +91,9 @@ def load(
     """Return the page. Each source may fail on its own; what fails is named. before: compared with; None = the period before."""
     compared = before or window.previous
     read = attempt(
-        TELEMETRY, lambda: _traffic(telemetry(), window, compared, scope, now_ms), hides="hit rates, requests, latency and savings"
+        TELEMETRY,
+        lambda: _traffic(telemetry(), window, compared, scope, now_ms),
+        hides="hit rates, entropy, drift, requests, durations and savings",
     )
     marked, unmarked = marks.load(telemetry, ops, window, scope)
     state = attempt(GATEWAY, lambda: (engine().state(), tuple(engine().gateways())), hides="whether gateways follow the policy in force")

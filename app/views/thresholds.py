@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,6 +203,7 @@ def restored(view: Thresholds, version: int) -> list[str]:
     shown = "the embedder's default" if threshold is None else f"{threshold:.4f}"
     verification, ttl_s = policy.get("verify_mode", ""), float(policy.get("ttl_s") or 0)
     told = f"Threshold {shown}, verification {verification}, time to live {words.age(ttl_s * 1000)}"
+    told += f", score and judge: {_last_words(policy)}" if "judge" in policy else ""
     told += f", normaliser {policy['normaliser']}" if "normaliser" in policy else ""
     lines = [f"{told}. The switch stays as it is."]
     in_force = view.effective.policy.normaliser.value if view.effective else ""
@@ -213,6 +214,13 @@ def restored(view: Thresholds, version: int) -> list[str]:
     if value is not None and view.candidates:
         lines.append(consequence(move(view, value)))
     return lines
+
+
+def _last_words(policy: Mapping[str, Any]) -> str:
+    """Return which score and which judge a recorded policy has."""
+    score, judge = policy.get("score"), policy.get("judge") or Judging.OFF.value
+    decides = f"version {score.get('version')}" if isinstance(score, Mapping) else "none"
+    return f"{decides}, {judge}"
 
 
 def notes(view: Thresholds) -> list[str]:
@@ -343,6 +351,7 @@ def history_rows(view: Thresholds) -> list[dict[str, Any]]:
             "threshold": "embedder's default" if row.policy.get("threshold") is None else f"{row.policy['threshold']:.4f}",
             "switch": row.policy.get("switch", ""),
             "verification": row.policy.get("verify_mode", ""),
+            "score, judge": _last_words(row.policy),
             "normaliser": row.policy.get("normaliser", ""),
             "set (UTC)": words.instant(row.at_ms),
             "by": words.one_line(row.actor, 40),

@@ -13,7 +13,7 @@ from app.analysis.savings import Savings, savings
 from app.views import rates, words
 from app.views.dial import Dial
 from storage.reads import hit_rate, window
-from storage.reads.hit_rate import Cell, Cluster, Priced
+from storage.reads.hit_rate import Cell, Cluster, Place, Priced
 from storage.reads.window import Scope, Window
 
 HELD_OUT = "holdout"  # the reason of a miss that would have been a hit, and was sent upstream to learn the truth
@@ -55,17 +55,25 @@ NOTHING = Worth(
 
 
 def load(
-    conn: Connection, shown: Window, scope: Scope, cells: Sequence[Cell], *, usd_per_hour: float | None, sampled: bool = False
+    conn: Connection,
+    shown: Window,
+    scope: Scope,
+    cells: Sequence[Cell],
+    *,
+    usd_per_hour: float | None,
+    sampled: bool = False,
+    every_place: Sequence[Place] | None = None,
 ) -> Worth:
     """Return it for the window. cells: the window's, of the same scope. usd_per_hour: what running the cache costs, None = unknown.
 
-    sampled: a sampler kept some of them. Sums of what came are then no sums of all: there is nothing but the rate itself.
+    every_place: all of the window's places, where they are known. sampled: a sampler kept some of them; sums of what came are then no
+    sums of all, and there is nothing but the rate itself.
     """
     if sampled:
         refused = Weighted(None, 0, 0, "telemetry is sampled, and sums of what came are no sums of all")
         return replace(NOTHING, tokens=refused, money=refused, sampled=True)
     mine = [cell for cell in cells if cell.cache_kind == rates.RESPONSE and cell.outcome in ELIGIBLE]
-    models = hit_rate.priced(conn, shown, scope)
+    models = hit_rate.priced(conn, shown, scope, every_place=every_place)
     scales = _scales(models)
     found = hit_rate.clusters(conn, shown, scope, scales=scales)
     first_ms = window.extent(conn).first_ms

@@ -22,7 +22,7 @@ _BESIDE: Final = (
 )
 # Conventions for what a process is and where it runs. Command lines are not among them: they may hold a prompt.
 PREFIXES: Final = (
-    *("service.", "telemetry.", "deployment.", "cloud.", "k8s.", "container.", "host.", "os."),
+    *("service.", "telemetry.", "deployment.", "cloud.", "k8s.", "container.image.", "container.runtime", "host.", "os."),
     *("process.runtime.", "process.executable.", "user_agent.", "code.", "thread.", "server.", "client.", "network."),
     *("error.", "exception."),  # what went wrong is wanted more than anything else
 )

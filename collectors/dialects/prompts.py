@@ -93,6 +93,8 @@ _KEPT = NAMES | {"exception.message"}  # such as llm.token_count.prompt
 
 # A value under a name that nobody knows is kept when it can be no prose: a name, a number, an id, a path, all in ASCII and without a space.
 _PLAIN = re.compile(r"[A-Za-z0-9_.:/@+-]{0,128}")
+_NAME = re.compile(rf"{_PLAIN.pattern}(?: {_PLAIN.pattern})?")
+_STATE = re.compile(r"[!-~]{0,512}(?:, ?[!-~]{1,512}){0,32}")  # W3C lets blanks be in a value; nobody's are
 _BYTES = "bytesValue"  # how bytes are written as JSON
 _MAX_NAME = 256
 _MAX_NUMBERS = 16  # longer lists may be a prompt's tokens, or its vector
@@ -129,6 +131,19 @@ def without_prompts(attributes: dict[str, Any], *, event: bool = False) -> dict[
 def without_prose(name: str) -> str:
     """Return the name of an event, or a marker for one that may be prose: some log their messages so."""
     return name if _PLAIN.fullmatch(name) else _marker(len(name), "characters")
+
+
+def without_sentence(name: str) -> str:
+    """Return the name of a span, an operation and its target; of one of more words the first, and a marker with the rest's length."""
+    if _NAME.fullmatch(name):
+        return name
+    first, blank, rest = name.partition(" ")
+    return f"{first} {_marker(len(rest), 'characters')}" if blank and _PLAIN.fullmatch(first) else _marker(len(name), "characters")
+
+
+def without_odd_state(state: str) -> str:
+    """Return a trace state, '' for one that may be prose. Its members are lists of names and codes."""
+    return state if _STATE.fullmatch(state) else ""
 
 
 @lru_cache(4096)

@@ -11,7 +11,7 @@ import orjson
 
 from collectors import dialects, sampling
 from collectors.dialects.base import NOTHING, Dialect, Reading, Timing, error_served, text
-from collectors.dialects.prompts import without_prompts, without_prose
+from collectors.dialects.prompts import without_odd_state, without_prompts, without_prose, without_sentence
 from collectors.otlp.bounds import Bounds
 from collectors.otlp.calls import repeated
 from collectors.otlp.wire import INT64_MAX, Attributes, WireScope, WireSpan, from_json, from_protobuf
@@ -66,6 +66,7 @@ class _Draft(NamedTuple):
 
     source: SourceKey
     span: WireSpan
+    name: str
     dialect: Dialect | None
     reading: Reading
     attributes: Attributes
@@ -149,8 +150,9 @@ def _fault(span: WireSpan) -> str:
 def _draft(
     span: WireSpan, dialect: Dialect | None, scope: WireScope, resource: Attributes, source: SourceKey, *, keep_prompts: bool
 ) -> _Draft:
-    attributes, events, links = span.attributes, span.events, span.links
+    attributes, events, links, name, state = span.attributes, span.events, span.links, text(span.name), span.trace_state
     if not keep_prompts:
+        name, state = without_sentence(name), without_odd_state(state)
         attributes = without_prompts(attributes)
         events = [_told(event) for event in events]
         links = [link | {"attributes": without_prompts(link["attributes"])} for link in links]
@@ -160,13 +162,13 @@ def _draft(
         "links": links,
         "resource": resource,
         "scope": {"name": scope.scope, "version": scope.version},
-        "trace_state": span.trace_state,
+        "trace_state": state,
     }
     # The dialect sees the prompts, for a few tell in them what came from a cache; none of their text is in what it returns.
     reading = dialect.read(span.attributes, scope=scope.scope) if dialect else NOTHING
     key = _key(span, reading, source.service) if reading.role else None
     kept = sampling.read(span.trace_state, span.attributes, scope.attributes) if dialect else sampling.NONE
-    return _Draft(source, span, dialect, reading, attributes, orjson.dumps(payload, option=orjson.OPT_NON_STR_KEYS), key, kept)
+    return _Draft(source, span, name, dialect, reading, attributes, orjson.dumps(payload, option=orjson.OPT_NON_STR_KEYS), key, kept)
 
 
 def _told(event: dict[str, Any]) -> dict[str, Any]:
@@ -194,7 +196,7 @@ def _store(draft: _Draft, sender: _Sender, *, role: str) -> None:
             span.trace_id,
             span.span_id,
             span.parent_id if len(span.parent_id) == 8 and any(span.parent_id) else None,
-            text(span.name),
+            draft.name,
             span.kind,
             span.start_ns,
             span.end_ns,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from collectors.dialects.base import text
-from collectors.dialects.prompts import without_prompts
+from collectors.dialects.prompts import without_prompts, without_prose
 from collectors.otlp import cache_metrics
 from collectors.otlp.bounds import Bounds
 from collectors.otlp.buckets import Unusable, exponential_bounds
@@ -168,7 +168,7 @@ class MetricsDecoder:
             return
         data = getattr(metric, kind)
         name = text(metric.name)
-        if not name or len(name) > _MAX_NAME:
+        if not name or len(name) > _MAX_NAME or not (self._settings.record_prompts or name == without_prose(name)):
             sender.rejects["invalid_name"] += len(data.data_points)
             return
         if kind not in {"gauge", "summary"} and data.aggregation_temporality not in {DELTA, CUMULATIVE}:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engine.digests import hmac_sha256
 from engine.gateway.errors import GatewayError, RawHeaders
@@ -33,8 +32,7 @@ class KeyView(Protocol):
     def keyed(self) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """The tenant of a request, what it may use, and the Authorization value that goes upstream ('' = none).
 
     by_key: it has a tenant key, so that all the upstream gets to know of it is the configured key, which others share.

@@ -137,6 +137,7 @@ _SCHEMAS: dict[str, Schema] = {
         upstream=_object(configured=_YES, host=_TEXT),
         breakers=_list(_BREAKER),
         keys=_COUNT,
+        processes=_list(_object(process=_COUNT, gateway_id=_TEXT, pid=_or_null(_INTEGER), up=_YES)),
         counters={"type": "object"},
         prompts_recorded=_YES,
         demo=_YES,

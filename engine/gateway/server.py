@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import shutil
@@ -250,6 +251,8 @@ def run(settings: GatewaySettings) -> int:
     except _Refusal as refusal:
         print(f"cachescope gateway: {refusal}", file=sys.stderr)  # noqa: T201 - the one line that a person reads
         return refusal.exit_code
+    # What is there now stays: a full collection need not walk it again, and the processes that are forked share it.
+    gc.freeze()
     with listener:
         if settings.processes > 1:
             return run_processes(settings.processes, listener, lambda place: _run_one(settings, host, listener, place))

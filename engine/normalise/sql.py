@@ -26,7 +26,7 @@ from sqlglot.tokens import Tokenizer
 from engine.normalise.base import MAX_CHARS, REMEMBERED, Normal, Rule, unfenced
 
 # The trees are sqlglot's own, release by release.
-VERSION = f"sql/1/{version('sqlglot')}"
+VERSION = f"sql/2/{version('sqlglot')}"
 
 _FIRST = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE, TokenType.MERGE})
 _STATEMENTS = (exp.Query, exp.Insert, exp.Update, exp.Delete, exp.Merge)
@@ -41,6 +41,11 @@ _KEYWORDS = frozenset(
 )
 # Functions that no dialect lets anybody define in another case.
 _FUNCTIONS = frozenset({"ABS", "AVG", "COALESCE", "COUNT", "LENGTH", "LOWER", "MAX", "MIN", "ROUND", "SUM", "TRIM", "UPPER"})
+# Functions of MySQL that are no functions where a blank stands before the bracket (manual, "Function Name Parsing and Resolution").
+_TOUCH_THEIR_BRACKET = re.compile(
+    r"(?:ADD|SUB)DATE|BIT_(?:AND|OR|XOR)|CAST|COUNT|CUR(?:DATE|TIME)|DATE_(?:ADD|SUB)|EXTRACT|GROUP_CONCAT|MAX|MID|MIN|NOW|POSITION|"
+    r"(?:SESSION|SYSTEM)_USER|STD|STDDEV(?:_POP|_SAMP)?|SUBSTR(?:ING)?|SUM|SYSDATE|TRIM|VARIANCE|VAR_(?:POP|SAMP)"
+)
 _ALNUM = re.compile(r"[\w$@#]")
 _SURROGATE = re.compile("[\ud800-\udfff]")  # no text that a statement can be written in
 _BLANKS = " \n\r\t"
@@ -128,7 +133,9 @@ def _words(code: str, tokens: list[Token]) -> list[str]:
             folded = capitals[0] in _FUNCTIONS and after is not None and after.token_type is TokenType.L_PAREN
         else:
             folded = token.token_type not in _QUOTED and _KEYWORDS.issuperset(capitals)
-        words.append(" ".join(capitals) if folded else piece)
+        word = " ".join(capitals) if folded else piece
+        apart = after is not None and after.token_type is TokenType.L_PAREN and after.start > token.end + 1
+        words.append(f"{word} " if apart and _TOUCH_THEIR_BRACKET.fullmatch(capitals[0]) else word)
     return words
 
 

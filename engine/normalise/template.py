@@ -15,17 +15,26 @@ from jinja2.ext import loopcontrols
 
 from engine.normalise.base import Rule
 
+<<<<<<< HEAD
 VERSION = f"template/1/{jinja2.__version__}"
+=======
+VERSION = f"template/2/{jinja2.__version__}"
+>>>>>>> main
 MAX_TEMPLATE_CHARS = 16_384
 _REMEMBERED = 64
+_LINE_ENDS = ("\n", "\r")
 
-# Servers render with both options on, Jinja's own default is off; a comment's line end depends on it.
-_READINGS = tuple(
-    jinja2.Environment(  # noqa: S701 - nothing is rendered
-        trim_blocks=trim, lstrip_blocks=trim, keep_trailing_newline=True, extensions=[loopcontrols]
+# Servers render with both options on, Jinja's own default is off; a comment's line end depends on it. Either leaves out a line end
+# at the source's very end, unless it is told to keep it: what a comment hides from that is printed.
+_READINGS = {
+    keep: tuple(
+        jinja2.Environment(  # noqa: S701 - nothing is rendered
+            trim_blocks=trim, lstrip_blocks=trim, keep_trailing_newline=keep, extensions=[loopcontrols]
+        )
+        for trim in (False, True)
     )
-    for trim in (False, True)
-)
+    for keep in (True, False)
+}
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -34,9 +43,15 @@ def form(source: str) -> str | None:
     if len(source) > MAX_TEMPLATE_CHARS:
         return None
     try:
-        return "\n".join(repr(_joined(reading.parse(source))) for reading in _READINGS)
+        kept = _read(source, keep=True)
+        # Without a line end at the end the two readings are one.
+        return f"{kept}\n{_read(source, keep=False) if source.endswith(_LINE_ENDS) else kept}"
     except (jinja2.TemplateError, RecursionError, ValueError, OverflowError):
         return None
+
+
+def _read(source: str, *, keep: bool) -> str:
+    return "\n".join(repr(_joined(reading.parse(source))) for reading in _READINGS[keep])
 
 
 def _joined(tree: nodes.Template) -> nodes.Template:

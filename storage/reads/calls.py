@@ -11,7 +11,7 @@ from storage.reads.window import Scope, Window, newest_from
 
 MOST_CALLS = 100_000  # the newest of a window; a page's table needs no more, and reads them in about 0.2 s
 MOST_SCORES = 5_000
-MOST_HITS = 10_000  # the newest lookups of a window that are searched for answers that were errors
+MOST_HITS = 5_000  # the newest lookups of a window that are searched for answers that were errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,6 @@ GROUP BY hit.source_id
 
 
 def errors_served(conn: Connection, window: Window) -> Mapping[int, tuple[int, int]]:
-    """Return by source how many hits served what was an error, and how many may have, of the window's newest 10,000 lookups."""
+    """Return by source how many hits served what was an error, and how many may have, of the window's newest 5,000 lookups."""
     bounds = {"start": newest_from(conn, window, Scope(purpose=None), MOST_HITS), "end": window.end_ms}
     return {row[0]: (row[1], row[2]) for row in conn.execute(_ERRORS_SERVED, bounds)}

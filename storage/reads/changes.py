@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, literal_column, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from storage.models import telemetry_metadata
 from storage.payloads import unpack
 from storage.reads.sources import samples
-from storage.reads.window import Scope, Window, every, lookups, rollups, sampled, senders, within
+from storage.reads.window import Scope, Window, beside_namespace, every, lookups, rollups, sampled, senders, within
 from storage.rollups import ELIGIBLE, HITS
 
 DIMENSIONS = ("namespace", "tenant", "model", "model_version", "client", "fingerprint", "source")
@@ -35,10 +35,7 @@ def stride(conn: Connection, window: Window, scope: Scope, *, most: int) -> int:
 
 def of_sample(window: Window, scope: Scope, number: int) -> ColumnElement[bool]:
     """Return the condition for each `number`-th lookup of the response cache."""
-    mine = within(lookups, window, scope)
-    if number > 1 and scope.namespace is not None:
-        # The plus keeps SQLite from the index by namespace, which has every lookup and none of the columns asked for.
-        mine = and_(within(lookups, window, replace(scope, namespace=None)), literal_column("+lookups.namespace") == scope.namespace)
+    mine = beside_namespace(window, scope) if number > 1 else within(lookups, window, scope)
     return and_(mine, lookups.c.cache_kind == "response", sampled(number))
 
 

@@ -24,7 +24,12 @@ SELECT s.source_id, s.name, s.labels, m.at_ms / :step * :step AS bucket, sum(m.i
 FROM ({_PARTS}) m JOIN counter_series s ON s.id = m.series_id
 GROUP BY s.id, bucket ORDER BY s.source_id, s.name, s.id, bucket
 """  # noqa: S608 - a constant of this module
-_KNOWN = "SELECT source_id, name, labels FROM counter_series WHERE first_ms < ?"
+# Each restart of a sender that pushes makes series of its own: those that ended long before the window are not read.
+_KNOWN = """
+SELECT c.source_id, c.name, c.labels FROM counter_series c JOIN sources s ON s.id = c.source_id
+WHERE c.first_ms < ? AND (s.kind <> 'otlp_metrics' OR c.at_ms >= ?)
+"""
+_ENDED_MS = 24 * _HOUR_MS
 # Of those that push, each restart is a source of its own: the ones seen last are looked at.
 _SAMPLED = """
 SELECT id FROM sources WHERE kind IN ('scrape', 'prometheus', 'redis') UNION ALL
@@ -97,9 +102,9 @@ def increases(conn: Connection, window: Window) -> list[Increase]:
 
 
 def known(conn: Connection, window: Window) -> dict[int, list[tuple[str, Mapping[str, str]]]]:
-    """Return the counters (name, labels) that each source had before the window ended."""
+    """Return the counters (name, labels) that each source had before the window ended; of those that push, until a day before it began."""
     found: dict[int, list[tuple[str, Mapping[str, str]]]] = {}
-    for source_id, name, labels in conn.exec_driver_sql(_KNOWN, (window.end_ms,)):
+    for source_id, name, labels in conn.exec_driver_sql(_KNOWN, (window.end_ms, window.start_ms - _ENDED_MS)):
         found.setdefault(source_id, []).append((name, json.loads(labels)))
     return found
 

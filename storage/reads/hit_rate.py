@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, literal, select
 
 from storage.reads.window import MINUTE_MS, WHOLE_MS, Scope, Window, rollups
 from storage.reads.window import places as by_place
-from storage.rollups import ELIGIBLE, HITS, OUTCOMES
+from storage.rollups import ELIGIBLE, HITS, OUTCOMES, PLACE_SUMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +104,20 @@ class Place:
     tenant: str
     model: str
     by_outcome: Mapping[str, int]
+    hits_priced: int = 0
+    misses_priced: int = 0
 
 
 def places(conn: Connection, window: Window, scope: Scope, *, limit: int) -> list[Place]:
     """Return the `limit` busiest places of the window, the busiest first."""
-    names = ("namespace", "tenant", "model")
-    found = by_place(conn, window, scope, names, step_ms=WHOLE_MS, kind="response", sums=OUTCOMES)
+    names, priced = ("namespace", "tenant", "model"), ("hits_priced", "misses_priced")
+    found = by_place(conn, window, scope, names, step_ms=WHOLE_MS, kind="response", sums=(*OUTCOMES, *priced))
     columns = [found.c[name] for name in names]
     counts = [func.sum(found.c[outcome]).label(outcome) for outcome in OUTCOMES]
     busiest = reduce(operator.add, counts).desc()
-    query = select(*columns, *counts).group_by(*columns).order_by(busiest, *columns).limit(limit)
-    return [Place(row[0], row[1], row[2], dict(zip(OUTCOMES, row[3:], strict=True))) for row in conn.execute(query)]
+    query = select(*columns, *(func.sum(found.c[name]) for name in priced), *counts).group_by(*columns)
+    rows = conn.execute(query.order_by(busiest, *columns).limit(limit))
+    return [Place(row[0], row[1], row[2], dict(zip(OUTCOMES, row[5:], strict=True)), row[3], row[4]) for row in rows]
 
 
 def totals(conn: Connection, window: Window, scope: Scope) -> list[Count]:
@@ -156,8 +159,13 @@ class Priced:
 MOST_MODELS = 100  # the busiest; each is a branch of a query
 
 
-def priced(conn: Connection, window: Window, scope: Scope) -> list[Priced]:
-    """Return the busiest models of the response cache, coalesced lookups left out: they have no price of their own."""
+def priced(conn: Connection, window: Window, scope: Scope, *, every_place: Sequence[Place] | None = None) -> list[Priced]:
+    """Return the busiest models of the response cache, coalesced lookups left out: they have no price of their own.
+
+    every_place: all of the window's places, where they were read; they need not be read again.
+    """
+    if every_place is not None:
+        return _priced(every_place)
     sums = (*HITS, "miss", "hits_priced", "misses_priced")
     found = by_place(conn, window, scope, ("model",), step_ms=WHOLE_MS, kind="response", sums=sums)
     hits, misses = reduce(operator.add, [func.sum(found.c[name]) for name in HITS]), func.sum(found.c.miss)
@@ -166,16 +174,31 @@ def priced(conn: Connection, window: Window, scope: Scope) -> list[Priced]:
     return [Priced(*row) for row in rows]
 
 
+def _priced(places: Sequence[Place]) -> list[Priced]:
+    sums: dict[str, list[int]] = {}
+    for place in places:
+        held = sums.setdefault(place.model, [0, 0, 0, 0])
+        hits = sum(place.by_outcome[outcome] for outcome in HITS)
+        held[:] = map(operator.add, held, (hits, place.hits_priced, place.by_outcome["miss"], place.misses_priced))
+    found = [Priced(model, *held) for model, held in sums.items() if held[0] + held[2] > 0]
+    return sorted(found, key=lambda one: (-(one.hits + one.misses), one.model))[:MOST_MODELS]
+
+
 MOST_CLUSTERS = 20_000  # above it, tenants are put together: one cluster a bucket
 
 
 def clusters(conn: Connection, window: Window, scope: Scope, *, scales: Mapping[str, tuple[float, float]] | None = None) -> list[Cluster]:
-    """Return the window's clusters in the order of time. scales: model -> what its savings and costs are multiplied by; others count 0."""
+    """Return the window's clusters in the order of time.
+
+    scales: model -> what its savings and costs are multiplied by; others count 0. None = hits and eligible lookups alone are wanted.
+    """
     step = max(MINUTE_MS, window.bucket_ms)  # what comes in one go lasts longer than the ten seconds of the finest chart
-    found = by_place(conn, window, scope, ("tenant", "model") if scales else ("tenant",), step_ms=step, kind="response")
+    sums = ELIGIBLE if scales is None else PLACE_SUMS  # each column costs as much as a tenth of the row
+    found = by_place(conn, window, scope, ("tenant", "model") if scales else ("tenant",), step_ms=step, kind="response", sums=sums)
     bucket = (found.c.at_ms - found.c.at_ms % step).label("bucket")
     hits, eligible = (reduce(operator.add, [found.c[name] for name in names]) for names in (HITS, ELIGIBLE))
-    columns: list[ColumnElement[Any]] = [hits, eligible, found.c.hit_tokens, found.c.tokens]
+    columns: list[ColumnElement[Any]] = [hits, eligible]
+    columns += [literal(0), literal(0)] if scales is None else [found.c.hit_tokens, found.c.tokens]
     for at, name in enumerate(("saved_nusd", "spent_nusd")):
         by_model = {model: pair[at] for model, pair in (scales or {}).items()}
         columns.append(found.c[name] * case(by_model, value=found.c.model, else_=0.0) if by_model else literal(0.0))

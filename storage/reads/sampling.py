@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, literal_column, select
 
-from storage.reads.window import Scope, Window, lookups, within
+from storage.reads.window import Scope, Window, beside_namespace, lookups
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,5 +21,7 @@ class Kept:
 def kept(conn: Connection, window: Window, scope: Scope) -> list[Kept]:
     """Return the window's sampled lookups by probability and outcome; none where nobody samples, at the price of one index probe."""
     columns = (lookups.c.kept_ratio, lookups.c.outcome)
-    condition = (within(lookups, window, scope), lookups.c.sampler != "", lookups.c.cache_kind == "response")
-    return [Kept(*row) for row in conn.execute(select(*columns, func.count()).where(*condition).group_by(*columns))]
+    # In so many words: the index of sampled lookups alone is used only where its own condition stands.
+    told: ColumnElement[bool] = literal_column("lookups.sampler <> ''")
+    query = select(*columns, func.count()).where(beside_namespace(window, scope), told, lookups.c.cache_kind == "response")
+    return [Kept(*row) for row in conn.execute(query.group_by(*columns))]

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from storage.reads.window import Scope, Window, lookups, rollups, within
 
-MAX_ROWS = 20_000
+MAX_ROWS = 10_000
 
 
 class CandidateRow(NamedTuple):

@@ -8,7 +8,7 @@ lookup. Which rollups is decided here: by `stretches` how wide (hours where whol
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 from sqlalchemy import ColumnElement, Connection, Select, Subquery, Table, and_, func, literal_column, not_, select, true, union_all
@@ -33,6 +33,7 @@ _BY_WIDTH: dict[int, Table] = {
 _TOTALS: dict[int, Table] = {
     MINUTE_MS: telemetry_metadata.tables["totals_1m"],
     HOUR_MS: telemetry_metadata.tables["totals_1h"],
+    SIX_HOURS_MS: telemetry_metadata.tables["totals_6h"],
 }
 _PARTS: dict[int, Table] = {
     MINUTE_MS: telemetry_metadata.tables["parts_1m"],
@@ -124,6 +125,13 @@ class Choices:
 def within(table: Table, window: Window, scope: Scope) -> ColumnElement[bool]:
     """Return the condition on a table of rollups or on `lookups` for a window and scope."""
     return and_(table.c.at_ms >= window.start_ms, table.c.at_ms < window.end_ms, *_of_scope(table, scope))
+
+
+def beside_namespace(window: Window, scope: Scope) -> ColumnElement[bool]:
+    """Return the same condition on `lookups`, kept away from the index by namespace, which has none of the columns that are counted."""
+    if scope.namespace is None:
+        return within(lookups, window, scope)
+    return and_(within(lookups, window, replace(scope, namespace=None)), literal_column("+lookups.namespace") == scope.namespace)
 
 
 def _of_scope(table: Table, scope: Scope) -> list[ColumnElement[bool]]:

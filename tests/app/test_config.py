@@ -267,3 +267,18 @@ def test_tls_needs_certificate_and_key_and_turns_the_collector_s_url_to_https(tm
     assert _load(tmp_path, DATA_DIR=str(tmp_path)).collector_settings().tls is None
     with pytest.raises(ConfigError, match="otlp_tls_key is not"):
         _load(tmp_path, DATA_DIR=str(tmp_path), OTLP_TLS_CERT="/c.pem").collector_settings()
+
+
+def test_the_demo_asks_no_judge_and_holds_a_little_out_unless_told(tmp_path: Path) -> None:
+    judged = {"CACHESCOPE_JUDGE_URL": "http://judge.example/v1", "CACHESCOPE_JUDGE_MODEL": "m", "CACHESCOPE_JUDGE_API_KEY": "sk-secret"}
+    for demo, more, expected in (
+        (True, {}, ("", "", 0.01)),
+        (True, {"CACHESCOPE_HOLDOUT_RATIO": "0"}, ("", "", 0.0)),
+        (False, {}, ("http://judge.example/v1", "sk-secret", 0.0)),
+        (False, {"CACHESCOPE_HOLDOUT_RATIO": "0.2"}, ("http://judge.example/v1", "sk-secret", 0.2)),
+    ):
+        config = load({"HOME": str(tmp_path), **judged, **more}, demo=demo)
+        config.prepare()
+        engine = config.engine_settings()
+        assert (engine.judge_url, engine.judge_api_key, engine.holdout_ratio) == expected
+        assert "sk-secret" not in repr(config)

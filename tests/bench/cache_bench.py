@@ -114,7 +114,12 @@ async def memory(entries: int, rounds: int, folder: Path) -> None:
     show(f"memory, {entries} entries of 1 kB", rows, found)
 
     settings = EngineSettings(
-        cache_url=f"sqlite:///{folder / 'exact.db'}", secret=b"s" * 32, embedder="none", memory_bytes=entries * 8_000, memory_ttl_s=3600
+        cache_url=f"sqlite:///{folder / 'exact.db'}",
+        secret=b"s" * 32,
+        embedder="none",
+        memory_bytes=entries * 8_000,
+        memory_ttl_s=3600,
+        control_max_age_s=60,  # nothing purges here, and the loop is held up between the polls
     )
     store = open_store(settings.cache_url, timeout_s=5)
     faults: Counter[tuple[str, str]] = Counter()
@@ -142,6 +147,7 @@ async def memory(entries: int, rounds: int, folder: Path) -> None:
 
     rows = []
     if "litellm" in peers():
+        os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # it would ask the network at its import
         from litellm.caching.caching import Cache as LiteLlmCache  # type: ignore[import-not-found]
 
         lite = LiteLlmCache(type="local")

@@ -1,6 +1,7 @@
 """How long a large page of metrics takes, and a week of counters: `python -m tests.bench.counters_bench [series] [read series]`.
 
-Parse, sort and write are of one scrape of a target with so many counters (2,000, the default bound); read is what the console asks of a
+Parse, sort and write are of one scrape of a target with so many counters (2,000, the default bound); push is one collection of as many by
+OTLP, decoded and stored as samples and as increases; read is what the console asks of a
 week, of so many series (200) with a reading in every minute.
 """
 
@@ -12,15 +13,19 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from collectors.prometheus.families import load
+from collectors.otlp.decode import PROTOBUF
+from collectors.otlp.metrics import MetricsDecoder
+from collectors.prometheus.families import Families, load
 from collectors.prometheus.keep import sort
 from collectors.prometheus.parse import parse
-from storage import counters
+from collectors.settings import CollectorSettings
+from storage import counters, points
 from storage.reads.counters import increases
 from storage.reads.window import Window
-from storage.rows import SourceKey
+from storage.rows import MetricBatch, SourceKey
 from storage.settings import StorageSettings
-from storage.store import open_telemetry
+from storage.store import Store, open_telemetry
+from tests.collectors.test_otlp_metrics import Request
 
 MINUTE_MS, WEEK_MIN = 60_000, 7 * 24 * 60
 START_MS = 1_795_953_600_000 // 3_600_000 * 3_600_000
@@ -38,6 +43,24 @@ def timed(work: Callable[[], object], runs: int) -> float:
         work()
         spent.append(time.perf_counter() - began)
     return statistics.median(spent) * 1_000
+
+
+def push(store: Store, families: Families, series: int) -> None:
+    decoder = MetricsDecoder(CollectorSettings(StorageSettings("", "")), families)
+    spent: list[tuple[float, float]] = []
+    for minute in range(6):
+        request, at_ms = Request(), START_MS + minute * MINUTE_MS
+        for number in range(series):
+            labels = {"model": f"m{number % 7}", "user": f"u{number}"}
+            request.point("litellm_cache_hits_metric", "sum", at=at_ms * 1_000_000, as_int=minute + number, labels=labels)
+        body = request.message.SerializeToString()
+        began = time.perf_counter()
+        batches = [batch for batch in decoder.decode(body, PROTOBUF).batches if isinstance(batch, MetricBatch)]
+        decoded = time.perf_counter()
+        points.write(store, batches, now_ms=at_ms, since_ms=START_MS)
+        spent.append((decoded - began, time.perf_counter() - decoded))
+    decode_s, write_s = (statistics.median(several) for several in zip(*spent[1:], strict=True))
+    print(f"  push   {decode_s * 1_000:8.1f} ms to decode, {write_s * 1_000:.1f} ms to write, one transaction")
 
 
 def main(series: int, read_series: int) -> None:
@@ -63,6 +86,7 @@ def main(series: int, read_series: int) -> None:
         for _ in range(6):
             write()
         print(f"  write  {statistics.median(spent[1:]) * 1_000:8.1f} ms, one transaction")
+        push(store, families, series)
         with store.write() as connection:
             numbers = range(1_000_000, 1_000_000 + read_series)
             known = [(number, 99, "litellm_cache_hits_metric_total", f'{{"n":"{number}"}}', START_MS, START_MS, 0.0) for number in numbers]

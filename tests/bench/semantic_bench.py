@@ -101,7 +101,7 @@ def request(text: str) -> CacheRequest:
 
 async def ours(vectors: FloatArray, near: FloatArray, picks: list[int], folder: Path) -> list[float]:
     """Return the seconds of each lookup."""
-    settings = EngineSettings(cache_url=f"sqlite:///{folder / 'ours.db'}", secret=b"s" * 32)
+    settings = EngineSettings(cache_url=f"sqlite:///{folder / 'ours.db'}", secret=b"s" * 32, control_max_age_s=60)
     store = open_store(settings.cache_url, timeout_s=5)
     faults: Counter[tuple[str, str]] = Counter()
     vector = PartitionedVectorTier(store, embedder_id=Table.id, dimension=DIMENSION, clock=now_ms, fresh_s=VECTORS_FRESH_S)

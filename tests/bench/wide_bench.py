@@ -19,7 +19,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from app.views import drift, regret, why
+from app.views import drift, drift_ahead, regret, why
+from storage import analyses
 from storage.reads.window import Scope, Window
 from storage.rollups import NARROW
 from storage.rows import LookupRow, SpanRow
@@ -138,8 +139,16 @@ def from_raw(store: Store, shown: Window) -> float:
 
 
 def pages(telemetry: Store, ops: Store, shown: Window, scope: Scope, now_ms: int) -> dict[str, Callable[[], object]]:
-    found = views_bench.measures(telemetry, ops, shown, scope, now_ms)
-    found["Drift"] = lambda: drift.load(lambda: telemetry, window=shown, scope=scope, window_name="the window")
+    found = {name: load for name, load in views_bench.measures(telemetry, ops, shown, scope, now_ms).items() if name != "Drift"}
+    lengths = drift_ahead.LENGTH_MS.items()
+    horizon = next((name for name, length in lengths if abs(length - shown.length_ms) <= 60_000), None)
+    if horizon:  # as the worker does
+        kind = drift_ahead.KIND_ALL if scope.namespace is None else drift_ahead.KIND_NAMESPACE
+        told = drift_ahead.as_json(drift.load(lambda: telemetry, window=shown, scope=scope, window_name="the window"))
+        analyses.put(ops, analyses.Analysis(kind, scope.namespace or "", horizon, now_ms, shown.start_ms, shown.end_ms, 0, {}, told))
+    found["Drift" if horizon else "Drift, compared now"] = lambda: drift_ahead.load(
+        lambda: telemetry, lambda: ops, window=shown, scope=scope, window_name="the window", horizon=horizon, now_ms=now_ms
+    )
     found["Regret"] = lambda: regret.load(lambda: ops, horizon="7d", namespace=None, now_ms=now_ms)
     found["Why"] = lambda: why.load(lambda: telemetry, lambda: ops, window=shown, before=shown.previous, before_name="before", scope=scope)
     return found

@@ -96,6 +96,7 @@ def send_metrics(exporter: Any, *, delta: bool = False) -> None:
         hits.add(1, {"tier": "l1"})
         latency.record(number)
         size.record(number * 100.0)
+    meter.create_counter("litellm_cache_hits_metric").add(5)
     meter.create_gauge("cache.entries").set(7)
     provider.shutdown()
 
@@ -124,6 +125,8 @@ async def test_metrics_and_logs_of_the_real_exporters_land_and_no_error_is_logge
             assert await it.rows("SELECT kind, value FROM metric_samples WHERE name = ?", f"{name}_sum") == [(f"histogram{suffix}", total)]
             whole = """SELECT value FROM metric_samples WHERE name = ? AND labels = '{"le":"+Inf"}'"""
             assert await it.rows(whole, f"{name}_bucket") == [(20.0,)]
+        # A process that began after the collector, and says all in one go at its end, is counted from its first total on.
+        assert await it.rows("SELECT sum(increase) FROM counter_hours") == [(5.0,)]
         assert await it.rows("SELECT outcome FROM lookups") == [("exact_hit",)]
         assert await it.rows("SELECT coalesce(sum(count), 0) FROM rejects") == [(0,)]
     assert errors(caplog) == []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from collectors import dialects
 from collectors.dialects.known import NAMES
-from collectors.dialects.prompts import is_prompt, without_prompts
+from collectors.dialects.prompts import is_prompt, without_prompts, without_sentence
 from collectors.otlp.decode import PROTOBUF, decode_traces
 from collectors.otlp.metrics import MetricsDecoder
 from collectors.prometheus.families import load
@@ -48,7 +48,7 @@ def kept(value: Any, name: str = "acme.note") -> Any:
 
 @pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize(
-    "name", ["acme.note", "app", "langfuse.trace.metadata.x", "gen_ai.agent.description", "process.command_line", "http.url"]
+    "name", ["acme.note", "app", "langfuse.trace.metadata.x", "gen_ai.agent.description", "container.command_args", "http.url"]
 )
 def test_what_may_be_prose_under_a_name_that_nobody_knows_is_a_marker(secret: Any, name: str) -> None:
     found = orjson.dumps(kept(secret, name) if not isinstance(secret, bytes) else kept({"bytesValue": "Y2FyZCA0OTI5"}, name)).decode()
@@ -129,6 +129,41 @@ def test_no_text_reaches_a_row_from_span_event_link_or_resource(attributes: dict
     for row in (*batch.spans, *batch.lookups):
         assert TEXT not in repr(row)
     assert TEXT.encode() not in unpack(batch.spans[0].payload)
+
+
+@pytest.mark.parametrize("name", ["chat gpt-4o", "POST /v1/chat/completions", "LangGraph", ""])
+def test_a_span_s_name_of_an_operation_and_its_target_is_kept(name: str) -> None:
+    assert without_sentence(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("invoke_agent Support for Cards", f"invoke_agent {MARKER}17 characters]"),
+        ("什么是 缓存", f"{MARKER}6 characters]"),
+        ("what's on 4929", f"{MARKER}14 characters]"),
+        ("x" * 129, f"{MARKER}129 characters]"),
+    ],
+)
+def test_a_span_s_name_of_more_words_may_be_prose(name: str, told: str) -> None:
+    assert without_sentence(name) == told
+
+
+def test_names_of_spans_and_metrics_and_trace_states_are_no_way_in() -> None:
+    message = request(1, scope="app", attributes={})
+    span = message.resource_spans[0].scope_spans[0].spans[0]
+    span.name, span.trace_state = TEXT, f"a={TEXT}"
+    (batch,) = decode_traces(message.SerializeToString(), PROTOBUF, OFF).batches
+    assert TEXT not in repr(batch)
+    assert isinstance(batch, SourceBatch)
+    assert TEXT.encode() not in unpack(batch.spans[0].payload)
+    span.trace_state = "ot=th:8, rojo=00f067aa0ba902b7"
+    (batch,) = decode_traces(message.SerializeToString(), PROTOBUF, OFF).batches
+    assert isinstance(batch, SourceBatch)
+    assert b"ot=th:8, rojo=00f067aa0ba902b7" in unpack(batch.spans[0].payload)
+    asked = Request()
+    asked.point(f"gen_ai.cache {TEXT}", "sum", as_int=1)
+    assert MetricsDecoder(OFF, load()).decode(asked.message.SerializeToString(), PROTOBUF).rejects == {"invalid_name": 1}
 
 
 def test_labels_of_metrics_and_what_exemplars_leave_out_are_held_to_the_same_rule() -> None:

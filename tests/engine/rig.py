@@ -85,7 +85,7 @@ class Rig:
 
     def request(self, body: dict[str, Any] | str, **changes: Any) -> CacheRequest:
         body = chat(body) if isinstance(body, str) else body
-        return replace(CacheRequest(body, "faq", "acme"), **changes)
+        return CacheRequest(body, "faq", "acme")._replace(**changes)
 
     async def ask(self, body: dict[str, Any] | str, **changes: Any) -> Lookup:
         return await self.cache.lookup(self.request(body, **changes))

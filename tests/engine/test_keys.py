@@ -101,6 +101,15 @@ def test_spellings_of_one_request_share_a_key() -> None:
 
 
 @pytest.mark.parametrize(
+    ("one", "two"), [("a\u037e é", "a; é"), ("\u212a", "K"), ("\u1fef", "`"), ("\u2329", "\u3008"), ("\ufa10", "\u585a")]
+)
+def test_a_sign_that_looks_like_another_is_not_the_other(one: str, two: str) -> None:
+    assert unicodedata.normalize("NFC", one) == two
+    assert canonical(chat(one)).key != canonical(chat(two)).key
+    assert canonical(chat("q", system=one)).partition != canonical(chat("q", system=two)).partition
+
+
+@pytest.mark.parametrize(
     "other",
     [
         chat(temperature=0.5),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 from pathlib import Path
 
+import pytest
+
 from engine.control import Control
-from engine.errors import EmbedderUnavailable
+from engine.errors import Conflict, EmbedderUnavailable
 from engine.gateway.boundary import Boundary
 from engine.gateway.flights import Flights, Lead
 from engine.leases import Leases
@@ -55,6 +57,35 @@ async def test_what_another_gateway_made_is_not_served_when_it_was_purged_meanwh
         assert await it.cache.again(waiting) is not None
         await it.cache.control.purge("faq", operation_id="p1")
         assert await it.cache.again(waiting) is None
+
+
+async def test_one_operation_id_at_once_for_two_namespaces_purges_one_of_them(tmp_path: Path) -> None:
+    class Interleaved(SqliteTier):
+        """Lets another gateway purge another namespace after the id was found free, before the purge is written."""
+
+        armed = True
+
+        async def control_put(self, key: str, value: str, *, expected: int | None = None) -> ControlDoc | None:
+            if self.armed:
+                self.armed = False
+                await it.cache.control.purge("docs", operation_id="p1")
+            return await super().control_put(key, value, expected=expected)
+
+    async with rig(tmp_path, semantic=False) as it:
+        for namespace in ("faq", "docs"):
+            await it.teach("old", namespace=namespace)
+        store = Interleaved(tmp_path / "cache.db", timeout_s=30, clock=it.clock)
+        control = Control(store, clock=it.clock)
+        with pytest.raises(Conflict):
+            await control.purge("faq", operation_id="p1")
+        await it.cache.view.refresh()
+        assert [(await it.ask("old", namespace=namespace)).hit for namespace in ("faq", "docs")] == [True, False]
+        # Neither is lost: the one can be purged under another id, the other undone.
+        assert len((await control.purge("faq", operation_id="p2")).old_live) == 2
+        assert (await control.undo("p1")).namespace == "docs"
+        await store.close()
+        await it.cache.view.refresh()
+        assert [(await it.ask("old", namespace=namespace)).hit for namespace in ("faq", "docs")] == [False, True]
 
 
 async def test_reclaim_keeps_what_a_purge_hides_while_it_reads_the_purges(tmp_path: Path) -> None:

@@ -260,12 +260,11 @@ async def test_without_an_endpoint_no_span_is_made_and_everything_is_counted() -
 @hypothesis.settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(list(Outcome)), st.sampled_from(list(Purpose)), st.sampled_from(["a", "b"])), max_size=40))
 def test_the_outcomes_add_up_to_the_lookups(script: list[tuple[Outcome, Purpose, str]]) -> None:
-    from dataclasses import replace
 
     telemetry = Telemetry(config())
     for outcome, purpose, namespace in script:
         made = lookup(outcome, reason="r")
-        made.request = replace(made.request, purpose=purpose, namespace=namespace)
+        made.request = made.request._replace(purpose=purpose, namespace=namespace)
         telemetry.record(made, duration_ms=1)
     counted = {k: v for k, v in telemetry.counters().items() if k.startswith("cachescope_lookups_total")}
     assert sum(counted.values()) == len(script)

@@ -17,8 +17,8 @@ from app.ui import handles
 from app.ui.text import literal
 from app.views import words
 from app.wiring import now_ms
-from storage import actions, analyses, counters, labels, spans
-from storage.rows import CounterReading, Scrape, SourceKey
+from storage import actions, analyses, counters, labels, points, spans
+from storage.rows import CounterReading, ExemplarRow, MetricBatch, PointRows, SampleRow, Scrape, SourceKey
 from storage.store import open_telemetry
 from tests.app import support
 from tests.app.admin.test_verification import teach
@@ -187,7 +187,7 @@ def test_a_score_is_shown_with_its_worth_and_tried_before_it_decides(environ: di
 
 
 def _count(config: Config, target: str, label: str) -> None:
-    """Store two looks at a target that only counts: 30 hits of 40 requests, and a keyspace of one shape."""
+    """Store two looks at a target that only counts: 30 hits of 40 requests, and a keyspace of one shape. A sender pushes the same."""
     store = open_telemetry(config.storage_settings(), write=True)
     labels = json.dumps({"model": label}, sort_keys=True)
     shape = {"shape": label, "type": "hash", "keys": 5, "sized": 5, "size_bytes": 500, "lifetimes": {"none": 5}}
@@ -199,6 +199,10 @@ def _count(config: Config, target: str, label: str) -> None:
         snapshots = {"keyspace": json.dumps({"looked_at": 5, "whole": True, "keys": 5, "groups": [shape]})}
         scrape = Scrape(at_ms, counters=readings, error=f"line 1: {label}", snapshots=snapshots)
         counters.write_scrape(store, SourceKey("scrape", target), scrape, now_ms=at_ms, max_series=10)
+        sample = SampleRow("x_total", labels, "counter", at_ms, 1.0)
+        exemplar = ExemplarRow(label, labels, at_ms, 1.0, b"\1" * 16, None, "{}")
+        pushed = MetricBatch(SourceKey("otlp_metrics", label, "", label), [PointRows((sample,), (exemplar,), tuple(readings))])
+        points.write(store, [pushed], now_ms=at_ms, since_ms=0)
     store.close()
 
 
@@ -208,10 +212,12 @@ def test_sources_that_only_count_are_drawn_with_hostile_names_as_text(environ: d
     for page in ("hit_rate", "sources"):
         test = _run(page)
         texts = _texts(test)
-        assert any("5 hit rates of 5 sources that only count" in text for text in texts), page
+        assert any("10 hit rates of 10 sources that only count" in text for text in texts), page
         for text in texts:
             assert "\u202e" not in text
             assert not re.search(r"(?<!\\)<script|(?<!\\):red(?<!\\)\[|(?<!\*)\*\*bold\*\*", text)
         (rates,) = [table.value for table in test.dataframe if "hit rate" in table.value and "kind" in table.value]
-        assert list(rates["hit rate"]) == [75.0] * 5
-        assert list(rates["95 %"]) == ["59.8–85.8 %"] * 5
+        assert list(rates["hit rate"]) == [75.0] * 10
+        assert list(rates["95 %"]) == ["59.8–85.8 %"] * 10
+        behind = [table.value for table in test.dataframe if "trace id" in table.value]
+        assert [list(table["trace"]) for table in behind] == ([[None] * 5 * 2] if page == "sources" else [])

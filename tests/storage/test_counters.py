@@ -69,6 +69,19 @@ def test_from_one_reading_to_the_next(
     assert tuple(step(before, start, after, later_start)) == expected
 
 
+def test_a_clock_that_was_a_year_ahead_and_is_put_right_silences_nobody(telemetry: Store) -> None:
+    year = 365 * 24 * 60 * MINUTE
+
+    def send(now_ms: int, at_ms: int, value: float) -> None:
+        counters.write_scrape(telemetry, TARGET, Scrape(at_ms, counters=[reading(at_ms, value)]), now_ms=now_ms, max_series=9)
+
+    for now_ms, at_ms, value in [(1, 1, 5), (2, year, 7), (3, 3, 8), (4, 4, 9), (4, 2, 50)]:
+        send(now_ms * MINUTE, at_ms * MINUTE if at_ms < year else at_ms, value)
+    assert totals(telemetry) == {"{}": (4.0, 0, 0)}
+    with telemetry.read() as connection:
+        assert connection.exec_driver_sql("SELECT at_ms, value FROM counter_series").all() == [(4 * MINUTE, 9.0)]
+
+
 @pytest.mark.parametrize(
     ("start_ms", "created", "from_ms", "complete", "counted"),
     [

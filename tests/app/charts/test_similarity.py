@@ -1,7 +1,5 @@
 """The similarity histogram: what is in which bar, and where the lines stand."""
 
-from dataclasses import replace
-
 import pytest
 
 from app.charts import similarity
@@ -10,9 +8,9 @@ from storage.reads.thresholds import CandidateRow
 ROW = CandidateRow(1, b"\1" * 16, 0, "semantic_hit", "acme", 0.95, 0.9, True, False, "", "h", "c", "asked", "candidate")
 ROWS = [
     ROW,
-    replace(ROW, id=2, similarity=1.0000001),
-    replace(ROW, id=3, outcome="miss", similarity=0.88),
-    replace(ROW, id=4, outcome="miss", similarity=0.93, passed=False),
+    ROW._replace(id=2, similarity=1.0000001),
+    ROW._replace(id=3, outcome="miss", similarity=0.88),
+    ROW._replace(id=4, outcome="miss", similarity=0.93, passed=False),
 ]
 
 
@@ -26,10 +24,10 @@ def test_every_lookup_is_in_exactly_one_bar() -> None:
 
 
 def test_held_out_lookups_have_a_bar_of_their_own() -> None:
-    assert _bars([replace(ROW, outcome="miss", held_out=True)])["held out"] == 1
+    assert _bars([ROW._replace(outcome="miss", held_out=True)])["held out"] == 1
 
 
-@pytest.mark.parametrize("rows", [[], [replace(ROW, similarity=1.0)], [replace(ROW, similarity=-0.2)]])
+@pytest.mark.parametrize("rows", [[], [ROW._replace(similarity=1.0)], [ROW._replace(similarity=-0.2)]])
 def test_any_window_can_be_drawn(rows: list[CandidateRow]) -> None:
     assert sum(_bars(rows, in_force=None, moved=None).values()) == len(rows)
 

@@ -99,6 +99,23 @@ def test_help_imports_none_of_the_heavy_parts(environ: dict[str, str]) -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_the_gateway_says_with_how_many_threads_numpy_counts_before_it_is_loaded(environ: dict[str, str]) -> None:
+    program = (
+        "import os, sys\n"
+        "from app.cli import common, services\n"
+        "config = common.configure(None)\n"
+        "import engine.gateway\n"
+        "services._one_thread_a_product()\n"
+        "print('numpy' in sys.modules, os.environ['OPENBLAS_NUM_THREADS'])"
+    )
+    unset = {name: value for name, value in environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    for given, told in (({}, "False 1"), ({"OPENBLAS_NUM_THREADS": "2"}, "False 2")):
+        done = subprocess.run(
+            [sys.executable, "-c", program], env={**unset, **given}, capture_output=True, text=True, timeout=60, check=True
+        )
+        assert done.stdout.strip() == told
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -175,7 +175,8 @@ def test_odd_values_in_any_mix_become_no_odd_numbers(odd: list[dict[str, object]
             store.close()
 
 
-def test_very_many_tenants_are_read_in_part_and_counted_in_full(stores: tuple[Store, Store]) -> None:
+def test_very_many_tenants_are_read_in_part_and_counted_in_full(stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "MOST_CLUSTERS", 1_000)
     made = list(telemetry.make(start_ms=NOW - 3_600_000, end_ms=NOW, per_minute=30))
     many = [dataclasses.replace(one, lookup=one.lookup._replace(tenant=f"t{number}")) for number, one in enumerate(made)]
     telemetry.write(stores[0], many, now_ms=NOW)

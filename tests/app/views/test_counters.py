@@ -14,6 +14,7 @@ from collectors.prometheus.families import Families, load
 from collectors.prometheus.keep import sort
 from collectors.prometheus.parse import parse
 from storage import counters
+from storage.reads.acts import Mark
 from storage.reads.window import Window
 from storage.rows import SourceKey
 from storage.settings import StorageSettings
@@ -210,8 +211,9 @@ def test_sources_are_never_added_to_each_other_and_units_are_drawn_apart(store: 
         ("http://b/metrics", 20),
     ]
     assert charts.units(rates) == ["requests", "tokens"]
-    chart = charts.hit_rates(rates, WINDOW, "requests")
-    assert len(chart.figure.data) == 2
+    marks = [Mark("", WINDOW.start_ms, kind, "done", "faq", "ann", "") for kind in ("purge", "restart")]
+    chart = charts.hit_rates(rates, WINDOW, "requests", marks)
+    assert [trace.name for trace in chart.figure.data[2:]] == ["purge"]  # restarts are those of the counters
     assert [value for value in chart.figure.data[0].y if value is not None] == [50]
 
 

@@ -97,6 +97,8 @@ def test_restarts_of_one_service_are_one_source_and_its_scopes_are_not(store: St
         push(store, collection(2 * life + 1, body, start=2 * life, **{"service.instance.id": f"pod-{life}"}))
     rate = total(store)
     assert (rate.hits, rate.queries, rate.source) == (12, 30, "engine (meter)")
+    assert view.totals(shown(store, WINDOW.shifted(-20 * 3_600_000)))[0].ratio is None  # silent since
+    assert view.totals(shown(store, WINDOW.shifted(-48 * 3_600_000))) == []
     other = Request()
     other.scope.scope.name = "another"
     for name in ("nv_cache_num_hits_per_model", "nv_cache_num_misses_per_model"):

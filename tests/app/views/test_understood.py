@@ -164,7 +164,7 @@ def test_case_b35_an_error_served_from_cache_is_listed(store: Store) -> None:
     )
     view = load(store)
     (row,) = understood.error_rows(view.told, view.sources)
-    assert list(row.values())[1:] == [1, 1]
+    assert list(row.values())[2:] == [1, 1]
     assert [listed.outcome for listed in found(store, reason="error_served")] == ["exact_hit"]
 
 

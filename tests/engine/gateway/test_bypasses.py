@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.gateway.conftest import ADMIN, Gateway, ask, cache_status
+from tests.support.servers import wait_for
 from tests.support.upstream import StubUpstream
 
 CHATS: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -29,10 +30,14 @@ def test_each_bypass_is_counted_with_its_reason_and_nothing_is_kept(gateway: Gat
             assert answer.status_code == 200
             assert cache_status(answer.headers) == {"fwd": "bypass", "detail": reason}
     assert client.post("/v1/embeddings", json={"model": "e", "input": "a"}).status_code == 200
-    counters = gateway.state.telemetry.counters()
     prefix = 'cachescope_bypasses_total{reason="'
-    counted = {key.removeprefix(prefix).removesuffix('"}'): value for key, value in counters.items() if key.startswith(prefix)}
-    assert counted == {**dict.fromkeys(CHATS, 2), "embeddings": 1}
+
+    def counted() -> dict[str, float]:
+        counters = gateway.state.telemetry.counters()
+        return {key.removeprefix(prefix).removesuffix('"}'): value for key, value in counters.items() if key.startswith(prefix)}
+
+    wait_for(lambda: "embeddings" in counted(), what="the last one is counted, after its answer")
+    assert counted() == {**dict.fromkeys(CHATS, 2), "embeddings": 1}
     assert gateway.lookups(outcome="bypass") == 2 * len(CHATS) + 1
     assert len(upstream.chats) == 2 * len(CHATS)
     for namespace in ("default", "off"):

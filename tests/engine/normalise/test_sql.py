@@ -72,7 +72,7 @@ def test_blanks_and_the_case_of_keywords_do_not_matter_and_all_else_does(data: s
 
     def spelt(parts: list[str]) -> str:
         cased = [part.lower() if part in WORDS and data.draw(st.booleans()) else part for part in parts]
-        return "".join(data.draw(blank) + part for part in cased) + data.draw(st.sampled_from(["", ";", " ; "]))
+        return "".join(("" if part == "(" else data.draw(blank)) + part for part in cased) + data.draw(st.sampled_from(["", ";", " ; "]))
 
     ours = normal(spelt(tokens))
     assert ours is not None
@@ -145,6 +145,14 @@ def test_a_word_that_may_be_a_name_keeps_its_case() -> None:
             if upper and lower and upper.form == lower.form:
                 merged.append(place.format(word))
     assert merged == []
+
+
+def test_a_function_apart_from_its_bracket_is_none_for_mysql() -> None:
+    apart, close = normal("SELECT count (*) FROM t"), normal("SELECT count(*) FROM t")
+    assert apart
+    assert close
+    assert apart.form != close.form
+    assert normal("SELECT a FROM t WHERE a IN (1)") == normal("SELECT a FROM t WHERE a IN(1)")
 
 
 def test_a_block_of_code_alone_is_code() -> None:

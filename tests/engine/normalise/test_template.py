@@ -51,7 +51,15 @@ def test_these_share_a_form(one: str, two: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "two"),
-    [("a{# c #}\nb", "a\nb"), ("a\n", "a"), ("{{ x }} b", "{{ x }}  b"), ("{{ 1 }}", "{{ 1.0 }}"), ("{{ '1' }}", "{{ 1 }}")],
+    [
+        ("a{# c #}\nb", "a\nb"),
+        ("a\n", "a"),
+        ("a\n", "a\n{# c #}"),
+        ("a\r\n", "a\r\n{##}"),
+        ("{{ x }} b", "{{ x }}  b"),
+        ("{{ 1 }}", "{{ 1.0 }}"),
+        ("{{ '1' }}", "{{ 1 }}"),
+    ],
 )
 def test_these_do_not(one: str, two: str) -> None:
     assert form(one) != form(two)

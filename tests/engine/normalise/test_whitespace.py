@@ -79,6 +79,30 @@ def test_these_are_left_as_they_were_sent(text: str) -> None:
 @pytest.mark.parametrize(
     ("one", "two"),
     [
+        ("Add 12 500  300", "Add 12  500 300"),
+        ("Which word is - .... .   -- .- -.", "Which word is - .... . -- .- -."),
+        ("What is n o w  h e r e", "What is n o w h e r e"),
+        ("Sort each\n\ndog\n\ncat\n\n\nbird\n\nant", "Sort each\n\ndog\n\n\ncat\n\nbird\n\nant"),
+        ("Rank: hot dog  ice cream", "Rank: hot  dog ice cream"),
+        ("hot dog  ice cream  apple pie", "hot  dog ice cream apple  pie"),
+        ("As web page\nroses are red  \nviolets are blue", "As web page\nroses are red\nviolets are blue"),
+        ("Proofread the cat  sat.", "Proofread the cat sat."),
+        ("Compute the MD5 of one  two", "Compute the MD5 of one two"),
+        ("Are one  two and one two identical", "Are one two and one two identical"),
+        ("Wie viele Leerzeichen hat eins  zwei", "Wie viele Leerzeichen hat eins zwei"),
+        ("Сколько пробелов тут  там", "Сколько пробелов тут там"),
+        ("2  3/4", "2 3/4"),
+    ],
+)
+def test_these_do_not(one: str, two: str) -> None:
+    forms = normal(one), normal(two)
+    assert None in forms or forms[0] != forms[1]
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("Please, tell me more.", "Please,  tell me more. "),
         ("How do I reset it? ", "  How do I reset it?"),
         ("\r\nDear team,\r\n\r\n\r\nplease help.", "Dear team,  \n\nplease help."),
         ("I can't.  Why?", "I can't. Why?"),

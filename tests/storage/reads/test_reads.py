@@ -97,6 +97,15 @@ def test_a_scope_narrows_every_read(store: Store) -> None:
     assert total == _plain(store, shown, "namespace = 'faq' AND tenant = 'acme'")
 
 
+def test_prices_by_model_are_the_same_from_all_places_and_from_the_rollups(store: Store) -> None:
+    shown = Window.of(NOW - 110 * MINUTE_MS, NOW)
+    with store.read() as conn:
+        everywhere = hit_rate.places(conn, shown, Scope(), limit=500)
+        found = hit_rate.priced(conn, shown, Scope(), every_place=everywhere)
+        assert found == hit_rate.priced(conn, shown, Scope())
+    assert {one.model for one in found} == {"demo-small", "demo-large"}
+
+
 def test_choices_are_what_occurs(store: Store) -> None:
     with store.read() as conn:
         found = window.choices(conn, Window.of(NOW - 60 * MINUTE_MS, NOW))

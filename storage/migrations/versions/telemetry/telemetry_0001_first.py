@@ -210,7 +210,7 @@ def upgrade() -> None:
             ),
             sqlite_with_rowid=False,
         )
-    for name in ("totals_1m", "totals_1h"):
+    for name in ("totals_1m", "totals_1h", "totals_6h"):
         op.create_table(
             name,
             sa.Column("at_ms", sa.BigInteger(), nullable=False),
