@@ -15,11 +15,7 @@ from jinja2.ext import loopcontrols
 
 from engine.normalise.base import Rule
 
-<<<<<<< HEAD
-VERSION = f"template/1/{jinja2.__version__}"
-=======
 VERSION = f"template/2/{jinja2.__version__}"
->>>>>>> main
 MAX_TEMPLATE_CHARS = 16_384
 _REMEMBERED = 64
 _LINE_ENDS = ("\n", "\r")
