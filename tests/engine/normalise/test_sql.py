@@ -123,7 +123,7 @@ def test_these_are_left_as_they_were_sent(text: str) -> None:
 SPELLINGS = [
     ("select a from t group by a order  by b", "SELECT a FROM t GROUP\nBY a ORDER BY b"),
     ("select count(*), Max( a ) from t where a is not null", "SELECT COUNT(*), MAX(a) FROM t WHERE a IS NOT NULL"),
-    ("select date(cast(a as decimal(1, 2))) from t", "SELECT date(cast(a AS decimal(1,2))) FROM t"),
+    ("select date(date(a)) from t", "SELECT date(date(a))  FROM t"),
     ("insert into t (a) values (1)", "INSERT INTO t(a) VALUES(1);"),
     ("select case when a in (1) then 2 else 3 end from t", "SELECT CASE WHEN a IN (1) THEN 2 ELSE 3 END FROM t"),
 ]
