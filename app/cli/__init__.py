@@ -40,6 +40,6 @@ app.command("restore")(backup.restore)
 
 def main() -> None:
     """Run the command line; faults of ours are one line on stderr."""
-    from app.cli.common import reported
+    from app.cli.common import checked_arguments, reported
 
-    sys.exit(reported(lambda: app(standalone_mode=True)))
+    sys.exit(reported(lambda: app(checked_arguments(sys.argv[1:]), standalone_mode=True)))

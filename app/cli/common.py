@@ -27,6 +27,17 @@ _UNSAFE = re.compile("[\u007f-\u009f\u202a-\u202e\u2066-\u2069]")
 OK, FAILED, USAGE, CANNOT_START, REFUSED = 0, 1, 2, 3, 4
 
 
+def checked_arguments(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments. Ends with USAGE at one that is no text: nothing could be recorded or shown under such a name."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            complain(f"the argument {argument!a} is no text in UTF-8; write it anew. Nothing was changed")
+            sys.exit(USAGE)
+    return list(arguments)
+
+
 def configure(demo: bool | None) -> Config:
     """Return the configuration, with its folder made. Raises ConfigError."""
     from app.config import load

@@ -142,6 +142,13 @@ def test_wrong_usage_is_2(run: Run, environ: dict[str, str], arguments: list[str
     assert run(environ, *arguments).returncode == 2
 
 
+def test_an_argument_that_is_no_text_is_2_and_one_line(environ: dict[str, str]) -> None:
+    program = [sys.executable, "-m", "app.cli", "switch", b"a\xff", "off"]
+    done = subprocess.run(program, env=environ, capture_output=True, text=True, timeout=180, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "cachescope: the argument 'a\\udcff' is no text in UTF-8; write it anew. Nothing was changed\n"
+
+
 def test_what_cannot_start_is_3_and_one_line(run: Run, environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for changes, said in (
