@@ -220,6 +220,7 @@ COLUMNS: Final[dict[str, str]] = {
     "similarity alone": "What the best threshold of similarity alone would keep, and how much of that is wrong.",
     "log loss (chance)": "Mean log loss out of fold, and that of always saying the mean; lower is better.",
     "score says": "Mean probability that the score gave these pairs, out of fold.",
+    "score, judge": "The probability that the score in force gave the pair, and what the judge said of it, where they were asked.",
     "labels say": "Share of these pairs that people said serve.",
     "decisions told twice": "Cache decisions that came as a log record and as a span: each counts once.",
     "newest lookups searched": "How many of the newest lookups of this time were looked at for errors that a cache served.",
