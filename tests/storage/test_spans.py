@@ -228,7 +228,8 @@ def cached(members: list[LookupRow]) -> tuple[int, int, int]:
 
 def judged(members: list[LookupRow]) -> tuple[int, int]:
     near = [row for row in members if row.similarity is not None and row.outcome == "miss"]
-    vetoed = [row for row in near if row.passed is False and row.threshold is not None and (row.similarity or 0) >= row.threshold]
+    told = [row for row in near if row.passed is not None and not row.passed]  # the database gives 0 for False
+    vetoed = [row for row in told if row.threshold is not None and (row.similarity or 0) >= row.threshold]
     return len(near), len(vetoed)
 
 
