@@ -228,7 +228,8 @@ def cached(members: list[LookupRow]) -> tuple[int, int, int]:
 
 def judged(members: list[LookupRow]) -> tuple[int, int]:
     near = [row for row in members if row.similarity is not None and row.outcome == "miss"]
-    vetoed = [row for row in near if row.passed is False and row.threshold is not None and (row.similarity or 0) >= row.threshold]
+    told = [row for row in near if row.passed is not None and not row.passed]  # the database gives 0 for False
+    vetoed = [row for row in told if row.threshold is not None and (row.similarity or 0) >= row.threshold]
     return len(near), len(vetoed)
 
 
@@ -293,6 +294,7 @@ def narrowed(by_everything: dict[tuple[Any, ...], tuple[Any, ...]], narrow: roll
             hit, tokens = key[8] == "exact_hit", sums[2] + sums[4]
             outcomes = [sums[0] if name == key[8] else 0 for name in rollups.OUTCOMES]
             place = (*outcomes, tokens if hit else 0, tokens, sums[7] if hit else 0, 0 if hit else sums[5])
+            place += (sums[8] if hit else 0, 0 if hit else sums[6])
             found[total] = tuple(map(sum, zip(found.get(total, (0,) * len(place)), place, strict=True)))
             continue
         *before, merged = found.get(total, (*[0] * len(sums), b""))
