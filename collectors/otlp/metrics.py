@@ -70,8 +70,10 @@ class _Point(NamedTuple):
         return SampleRow(self.name + suffix, labels or self.labels.own, kind, self.at_ms, value, self.start_ms)
 
     def level(self, kind: str, value: float) -> SampleRow:
-        """Return the sample of a gauge, under the name by which it is known."""
+        """Return the sample of a gauge, under the name by which it is known. What a level changed by is none."""
         sample = self.sample("", kind, value)
+        if kind != "gauge":
+            return sample
         known = self.names.gauge(self.name, self.unit)
         return sample._replace(name=known) if known else sample
 

@@ -110,10 +110,10 @@ def known(conn: Connection, window: Window) -> dict[int, list[tuple[str, Mapping
 
 
 def gauges(conn: Connection, names: Iterable[str]) -> dict[int, list[Series]]:
-    """Return the newest values of these gauges by source."""
+    """Return the newest values of these gauges by source. What a level changed by is no level, whatever its sender calls it."""
     wanted = sorted(names)
     found = {
-        source_id: [one for name in wanted for one in latest(conn, source_id, name)]
+        source_id: [one for name in wanted for one in latest(conn, source_id, name) if not one.kind.endswith("_delta")]
         for source_id in conn.exec_driver_sql(_SAMPLED).scalars()
     }
     return {source_id: series for source_id, series in found.items() if series}

@@ -140,6 +140,19 @@ def test_names_and_units_as_collectors_write_them(store: Store) -> None:
     assert [(row["what"], row["value"]) for row in view.level_rows(shown(store))] == [("Memory in use, bytes", 4_096)]
 
 
+def test_what_a_level_changed_by_is_not_shown_as_a_level(store: Store) -> None:
+    request = Request()
+    at = START * 1_000_000
+    request.point("redis.memory.used", "sum", temporality=DELTA, monotonic=False, as_int=-7, at=at)
+    request.scope.metrics[0].unit = "By"
+    request.point("redis_connected_clients", "sum", temporality=DELTA, monotonic=False, as_int=-1, at=at)  # the known name itself
+    push(store, request.message.SerializeToString())
+    assert view.level_rows(shown(store)) == []
+    with store.read() as conn:
+        stored = conn.exec_driver_sql("SELECT name, kind, value FROM metric_samples ORDER BY name").all()
+    assert stored == [("redis.memory.used", "gauge_delta", -7.0), ("redis_connected_clients", "gauge_delta", -1.0)]
+
+
 def test_an_exemplar_leads_to_its_trace_where_that_is_stored(store: Store) -> None:
     traces = decode_traces(support.request(1).SerializeToString(), PROTOBUF, SETTINGS)
     spans.write(store, traces.batches, now_ms=START)  # type: ignore[arg-type]
