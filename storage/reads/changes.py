@@ -153,21 +153,23 @@ class Reset:
 
 
 _COUNTER = "cachescope_spans_total"
-_CREATED = '{"result":"created"}'  # one series of each gateway: a restart resets all of them
+# One series of each of a gateway's processes: a restart resets all of them. A page of several processes names each beside the result.
+_CREATED = func.json_extract(samples.c.labels, "$.result") == "created"
 
 
 def resets(conn: Connection, window: Window, *, limit: int = 50) -> list[Reset]:
-    """Return the restarts of scraped gateways in the window, oldest first; the newest `limit`."""
-    before = func.lag(samples.c.value).over(partition_by=samples.c.source_id, order_by=samples.c.at_ms)
+    """Return the restarts of scraped gateways, or of single processes of theirs, in the window, oldest first; the newest `limit`."""
+    before = func.lag(samples.c.value).over(partition_by=(samples.c.source_id, samples.c.labels), order_by=samples.c.at_ms)
     ids = [row[0] for row in conn.execute(select(senders.c.id).where(senders.c.kind == "scrape"))]
     series = (
         select(samples.c.source_id, samples.c.at_ms, samples.c.value, before.label("earlier"))
-        .where(samples.c.source_id.in_(ids), samples.c.name == _COUNTER, samples.c.labels == _CREATED)
+        .where(samples.c.source_id.in_(ids), samples.c.name == _COUNTER, _CREATED)
         .where(samples.c.at_ms >= window.start_ms, samples.c.at_ms < window.end_ms)
         .subquery()
     )
     query = (
         select(series.c.at_ms, senders.c.service)
+        .distinct()  # processes that went together are one restart
         .join(senders, senders.c.id == series.c.source_id)
         .where(series.c.value < series.c.earlier)
         .order_by(series.c.at_ms.desc())

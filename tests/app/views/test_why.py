@@ -134,19 +134,30 @@ def test_a_wide_window_is_decomposed_from_a_part_and_says_which(tmp_path: Path, 
     assert 200 < read <= 300
 
 
-def test_a_restart_seen_in_scraped_counters_is_a_mark(tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", [(), ("0",), ("0", "1", "2")])
+def test_a_restart_seen_in_scraped_counters_is_a_mark(tmp_path: Path, processes: tuple[str, ...]) -> None:
+    """A page of several processes has a series of each: one of them may restart alone, and all together are one restart."""
     store, ops = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
     telemetry.seed(store, now_ms=NOW, hours=0.1)
     target = SourceKey("scrape", "http://127.0.0.1:8080/metrics")
-    for at, value in ((NOW - 90_000, 50.0), (NOW - 60_000, 80.0), (NOW - 30_000, 4.0)):
-        sample = SampleRow("cachescope_spans_total", metrics.labels_text({"result": "created"}), "counter", at, value)
-        counters.write_scrape(store, target, Scrape(at, [sample]), now_ms=at, max_series=1)
+    series: list[dict[str, str]] = [{"process": process} for process in processes] or [{}]
+    rounds = [(NOW - 90_000, [50.0, 60.0, 70.0]), (NOW - 60_000, [80.0, 90.0, 100.0]), (NOW - 30_000, [4.0, 5.0, 6.0])]
+    if len(series) > 1:
+        rounds.append((NOW - 15_000, [8.0, 1.0, 9.0]))
+    for at, values in rounds:
+        found_there = [
+            SampleRow("cachescope_spans_total", metrics.labels_text(labels | {"result": result}), "counter", at, value)
+            for labels, value in zip(series, values, strict=False)
+            for result in ("created", "exported")
+        ]
+        counters.write_scrape(store, target, Scrape(at, found_there), now_ms=at, max_series=1)
     found, failure = marks.load(lambda: store, lambda: ops, HOUR, Scope())
     view = hit_rate.load(lambda: store, lambda: ops, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
     store.close()
     ops.close()
     assert failure is None
-    assert [(mark.kind, mark.at_ms) for mark in found] == [("restart", NOW - 30_000)]
+    expected = [("restart", NOW - 30_000), ("restart", NOW - 15_000)][: 2 if len(series) > 1 else 1]
+    assert [(mark.kind, mark.at_ms) for mark in found] == expected
     assert view.marks == found
 
 
