@@ -89,7 +89,7 @@ class CollectorSettings:
     max_request_spans: int = 100_000  # those after them in one request are refused by count
     max_attributes: int = 1_024  # of one span, event, link or resource; those after them are left out and counted
     max_attribute_chars: int = 65_536  # longer strings are cut with a marker
-    max_series: int = 20_000  # of metrics sent by OTLP; points of further ones are refused
+    max_series: int = 20_000  # of metrics sent by OTLP, in a day; points of further ones are refused
     record_prompts: bool = True  # off: prompt texts are dropped before they are stored
     targets: Sequence[ScrapeTarget] = field(default_factory=tuple)
     servers: Sequence[PrometheusServer] = field(default_factory=tuple)

@@ -35,7 +35,7 @@ class ReceivingSettings(BaseSettings):
     otlp_max_series: int = Field(
         default=20_000,
         ge=1,
-        description="Most series of metrics sent by OTLP since the collector's start; points of further ones are refused.",
+        description="Most series of metrics sent by OTLP in a day; points of further ones are refused.",
     )
     max_attributes: int = Field(
         default=1_024, ge=1, description="Most attributes of one span, event, link or resource; those after them are left out and counted."

@@ -26,6 +26,7 @@ from collectors.otlp.buckets import Unusable, exponential_bounds
 from collectors.otlp.decode import Decoded, source_key
 from collectors.otlp.messages import METRICS, scopes
 from collectors.otlp.naming import Names, label_names
+from collectors.otlp.series import SeenSeries
 from collectors.otlp.wire import Attributes, pb_attributes
 from collectors.prometheus.families import Families
 from collectors.settings import CollectorSettings
@@ -144,12 +145,12 @@ class _Sender:
 
 
 class MetricsDecoder:
-    """Bytes to rows. Remembers which series it has seen: above the bound new ones are refused, and counted as such."""
+    """Bytes to rows. Remembers which series it has seen of late: above the bound new ones are refused, and counted as such."""
 
     def __init__(self, settings: CollectorSettings, families: Families) -> None:
         self._settings = settings
         self._names = Names(families)
-        self._series: set[int] = set()
+        self._series = SeenSeries(settings.max_series)
 
     def decode(self, body: bytes, content_type: str) -> Decoded:
         """Return the points to be stored; those of no cache as dropped, the malformed ones as refused by reason. Raises Undecodable."""
@@ -191,22 +192,13 @@ class MetricsDecoder:
                 continue
             if rows is None:
                 sender.dropped += 1
-            elif self._is_new_series_too_many(source, rows.samples[0]):
+            elif not self._series.has_room(source, rows.samples[0]):
                 sender.rejects["too_many_series"] += 1
             else:
                 sender.points.append(rows)
 
     def _kept(self, attributes: Attributes) -> Attributes:
         return attributes if self._settings.record_prompts else without_prompts(attributes)
-
-    def _is_new_series_too_many(self, source: SourceKey, first: SampleRow) -> bool:
-        series = hash((source, first.name, first.labels))
-        if series in self._series:
-            return False
-        if len(self._series) >= self._settings.max_series:
-            return True
-        self._series.add(series)
-        return False
 
 
 def _source(resource: Attributes, scope: str, version: str) -> SourceKey:
