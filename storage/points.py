@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,6 +17,9 @@ from storage.store import Store
 MOST_COUNTERS: Final = 2_000  # of one sender, as of a scrape target: more are summed, or left out, and said to be
 # Points of one collection carry times of their own; the next collection is seconds away.
 _COLLECTION_MS: Final = 1_000
+TIME_IN_FUTURE: Final = "time_in_future"  # the reason under which such points are refused
+# A sender's clock may be ahead of ours by this, as Prometheus and Loki let it. What is later would be the newest until that time comes.
+AHEAD_MS: Final = 10 * 60_000
 _INSERT_EXEMPLAR: Final = """
 INSERT INTO metric_exemplars (source_id, name, labels, at_ms, value, trace_id, span_id, attributes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
@@ -27,7 +31,8 @@ SELECT labels, at_ms FROM metric_samples WHERE source_id = ? AND name = ? AND at
 
 def write(store: Store, batches: Sequence[MetricBatch], *, now_ms: int, since_ms: int) -> list[WriteResult]:
     """Store data points in one transaction and return what each batch added, in order. A point that is there already is a duplicate:
-    a resend must not count an increase twice. One from before the time whose rows were removed is refused as `expired`.
+    a resend must not count an increase twice. One from before the time whose rows were removed is refused as `expired`, one of more than
+    ten minutes from now as `time_in_future`.
 
     A point is the same when source, name, labels and time are. since_ms: from when on senders were listened to: of one that is new,
     what was counted by a process that began later was all sent here.
@@ -43,18 +48,22 @@ def write(store: Store, batches: Sequence[MetricBatch], *, now_ms: int, since_ms
 def _write(connection: Connection, batch: MetricBatch, *, from_ms: int, now_ms: int, since_ms: int) -> WriteResult:
     newest_ms = sources.newest_ms(connection, batch.source)
     source_id = sources.find_or_make(connection, batch.source, now_ms=now_ms)
-    points = [point for point in batch.points if point.samples[0].at_ms >= from_ms]
+    rejects = Counter(batch.rejects)
+    points = []
+    for point in batch.points:
+        at_ms = point.samples[0].at_ms
+        if from_ms <= at_ms <= now_ms + AHEAD_MS:
+            points.append(point)
+        else:
+            rejects[retention.EXPIRED if at_ms < from_ms else TIME_IN_FUTURE] += 1
     fresh = _fresh(connection, source_id, points)
-    rejects = dict(batch.rejects)
-    if len(points) < len(batch.points):
-        rejects[retention.EXPIRED] = rejects.get(retention.EXPIRED, 0) + len(batch.points) - len(points)
     if samples := [(source_id, *row) for point in fresh for row in point.samples]:
         connection.exec_driver_sql(INSERT_SAMPLE, samples)
-    if exemplars := [(source_id, *row) for point in fresh for row in point.exemplars]:
+    if exemplars := [(source_id, *row) for point in fresh for row in point.exemplars if row.at_ms <= now_ms + AHEAD_MS]:
         connection.exec_driver_sql(_INSERT_EXEMPLAR, exemplars)
     refused = _count(connection, source_id, fresh, newest_ms=newest_ms, now_ms=now_ms, since_ms=since_ms)
     if refused:
-        rejects[NOT_A_COUNT] = rejects.get(NOT_A_COUNT, 0) + refused
+        rejects[NOT_A_COUNT] += refused
     result = WriteResult(len(fresh), len(points) - len(fresh), 0)
     newest = max((point.samples[0].at_ms for point in fresh), default=None)
     sources.count(connection, source_id, accepted=result.accepted, duplicates=result.duplicates, dropped=batch.dropped, last_span_ms=newest)

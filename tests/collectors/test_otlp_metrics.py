@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import tracemalloc
 from collections import Counter
 from dataclasses import replace
@@ -29,7 +30,7 @@ from tests.collectors.wires import HTTP_JSON, WIRES, as_json, body_of, send
 
 SETTINGS = CollectorSettings(StorageSettings("", ""))
 FAMILIES = load()
-AT = 1_795_954_000_000_000_000
+AT = (time.time_ns() // 3_600_000_000_000 - 24) * 3_600_000_000_000  # of yesterday: what is to come is refused, and what is old removed
 MINUTE = 60_000_000_000
 
 

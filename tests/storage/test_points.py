@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from storage import points
+from storage import metrics, points
 from storage.counters import NOT_A_COUNT
 from storage.increases import step
 from storage.metrics import labels_text
 from storage.reads.counters import increases
 from storage.reads.window import Window
-from storage.rows import CounterReading, MetricBatch, PointRows, SampleRow, SourceKey, WriteResult
+from storage.rows import CounterReading, ExemplarRow, MetricBatch, PointRows, SampleRow, SourceKey, WriteResult
 from storage.store import Store
 from tests.storage.test_counters import totals
 
@@ -39,8 +39,8 @@ def increase(at_ms: int, value: float, *, start_ms: int | None = None, labels: s
     return total(at_ms, value, start_ms=start_ms, labels=labels, delta=True)
 
 
-def write(store: Store, *given: PointRows, source: SourceKey = APP, since_ms: int = NOW) -> WriteResult:
-    (result,) = points.write(store, [MetricBatch(source, given)], now_ms=NOW, since_ms=since_ms)
+def write(store: Store, *given: PointRows, source: SourceKey = APP, since_ms: int = NOW, now_ms: int = 2 * NOW) -> WriteResult:
+    (result,) = points.write(store, [MetricBatch(source, given)], now_ms=now_ms, since_ms=since_ms)
     return result
 
 
@@ -114,6 +114,29 @@ def test_points_from_before_what_was_removed_are_refused_for_they_may_have_been_
         assert connection.exec_driver_sql("SELECT reason, count FROM rejects").all() == [("expired", 1)]
 
 
+def test_points_from_the_future_are_refused_and_hide_nothing_that_comes_later(telemetry: Store) -> None:
+    """One point of 2099 would be the newest for 70 years: later totals were none, no new series would begin, its level would be shown."""
+    hit, miss = labels_text({"result": "hit"}), labels_text({"result": "miss"})
+    write(telemetry, total(NOW, 5, labels=hit), now_ms=NOW)
+    far = NOW + 70 * 365 * 86_400_000
+    sent = [total(far, 9, labels=hit), gauge(NOW + points.AHEAD_MS + 1), gauge(NOW + points.AHEAD_MS)]
+    assert write(telemetry, *sent, now_ms=NOW) == WriteResult(1, 0, 0)
+    later = NOW + points.AHEAD_MS + MINUTE
+    write(telemetry, total(later, 8, labels=hit), total(later, 4, labels=miss), now_ms=later)
+    assert totals(telemetry) == {hit: (3, 0, 0), miss: (4, 0, 0)}
+    with telemetry.read() as connection:
+        assert connection.exec_driver_sql("SELECT reason, count FROM rejects").all() == [("time_in_future", 2)]
+        assert connection.exec_driver_sql("SELECT last_span_ms FROM sources").scalar_one() == later
+        assert [one.at_ms for one in metrics.latest(connection, 1, "load")] == [(NOW + points.AHEAD_MS,)]
+
+
+def test_an_exemplar_from_the_future_is_left_out_and_its_point_is_not(telemetry: Store) -> None:
+    exemplars = tuple(ExemplarRow("hits_total", "{}", at_ms, 1.0, None, None, "{}") for at_ms in (NOW, NOW + points.AHEAD_MS + 1))
+    assert write(telemetry, total(NOW, 5)._replace(exemplars=exemplars), now_ms=NOW) == WriteResult(1, 0, 0)
+    with telemetry.read() as connection:
+        assert connection.exec_driver_sql("SELECT at_ms FROM metric_exemplars").scalars().all() == [NOW]
+
+
 def test_what_is_no_count_is_refused_and_said(telemetry: Store) -> None:
     write(telemetry, increase(MINUTE, -1), increase(2 * MINUTE, math.inf), increase(3 * MINUTE, 2))
     assert minutes(telemetry) == [(3, 2, 0)]
@@ -123,9 +146,9 @@ def test_what_is_no_count_is_refused_and_said(telemetry: Store) -> None:
 
 def test_absurd_values_and_times_overflow_nothing(telemetry: Store) -> None:
     far = 2**63 // 1_000_000 - 1
-    write(telemetry, *(increase(far, 1e30, start_ms=0, labels=f'{{"n":"{number}"}}') for number in range(1_500)))
-    write(telemetry, *(total(at_ms, 1e30, labels=f'{{"t":"{number}"}}') for at_ms in (1, far) for number in range(100)))
-    assert write(telemetry, increase(far - 1, 1.1e30), increase(far - 2, math.inf)) == WriteResult(2, 0, 0)
+    write(telemetry, *(increase(far, 1e30, start_ms=0, labels=f'{{"n":"{number}"}}') for number in range(1_500)), now_ms=far)
+    write(telemetry, *(total(at_ms, 1e30, labels=f'{{"t":"{number}"}}') for at_ms in (1, far) for number in range(100)), now_ms=far)
+    assert write(telemetry, increase(far - 1, 1.1e30), increase(far - 2, math.inf), now_ms=far) == WriteResult(2, 0, 0)
     with telemetry.read() as connection:
         found = connection.exec_driver_sql("SELECT sum(increase), sum(covered_ms) FROM counter_hours").one()
         assert connection.exec_driver_sql("SELECT reason, count FROM rejects").all() == [(NOT_A_COUNT, 2)]
