@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -96,7 +96,7 @@ def _read(store: Store, shown: Window) -> tuple[list[SourceStatus], Reconciliati
         if at and min(at) < max(at):
             # The baseline may lie before the window; what is stored is counted over exactly the scrapes' time.
             stored = sources.stored_lookups(conn, min(at), max(at), GATEWAY_SERVICE)
-            balance = _reconcile(points[LOOKUPS], points[SPANS], stored)
+            balance = _reconcile(points[LOOKUPS], points[SPANS], stored, first_seen_ms={one.id: one.first_seen_ms for one in found})
         told = Told(tuple(calls.uses(conn, shown)), tuple(calls.scores(conn, shown)), calls.errors_served(conn, shown))
         return found, balance, window.extent(conn), told
 
@@ -116,24 +116,29 @@ def increase(points: Sequence[Point], *, known_from_ms: int) -> tuple[float, int
     return total, resets
 
 
-def _growth(points: Sequence[Point], wanted: Callable[[dict[str, str]], bool], known_from_ms: int) -> tuple[int, int]:
+def _growth(points: Sequence[Point], wanted: Callable[[dict[str, str]], bool], known_from_ms: Mapping[int, int]) -> tuple[int, int]:
     series: dict[tuple[int, str], list[Point]] = {}
     for point in points:
         series.setdefault((point.source_id, point.labels), []).append(point)
     total, resets = 0.0, dict[int, int]()  # a restart resets every series of its target: it is one
     for (source_id, labels), mine in series.items():
         if wanted(json.loads(labels)):
-            grown, fell = increase(mine, known_from_ms=known_from_ms)
+            grown, fell = increase(mine, known_from_ms=known_from_ms[source_id])
             total += grown
             resets[source_id] = max(resets.get(source_id, 0), fell)
     return round(total), sum(resets.values())
 
 
-def _reconcile(counted: Sequence[Point], spans: Sequence[Point], stored: int) -> Reconciliation:
+def _reconcile(counted: Sequence[Point], spans: Sequence[Point], stored: int, *, first_seen_ms: Mapping[int, int]) -> Reconciliation:
     start, end = min(point.at_ms for point in counted), max(point.at_ms for point in counted)
-    total, resets = _growth(counted, lambda _: True, start)
+    # A target that was scraped before is known from its own first scrape here on; one that is new counted nothing before.
+    known: dict[int, int] = {}
+    for point in (*counted, *spans):
+        known[point.source_id] = min(known.get(point.source_id, point.at_ms), point.at_ms)
+    known = {source_id: at_ms if first_seen_ms[source_id] < start else start for source_id, at_ms in known.items()}
+    total, resets = _growth(counted, lambda _: True, known)
     results = {
-        name: _growth(spans, lambda labels, name=name: labels.get("result") == name, start)[0]  # type: ignore[misc]
+        name: _growth(spans, lambda labels, name=name: labels.get("result") == name, known)[0]  # type: ignore[misc]
         for name in ("created", "exported", "failed", "dropped")
     }
     return Reconciliation(start, end, total, stored=stored, resets=resets, **results)

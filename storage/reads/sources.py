@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import ColumnElement, Connection, Table, func, select
 
 from storage.models import telemetry_metadata
 from storage.reads.window import Window, lookups
@@ -16,6 +16,7 @@ sources_table: Table = telemetry_metadata.tables["sources"]
 rejects: Table = telemetry_metadata.tables["rejects"]
 samples: Table = telemetry_metadata.tables["metric_samples"]
 
+_EARLIER_MS = 600_000
 _LONGEST_REQUEST_MS = 3_600_000  # a lookup counted in a window may have begun this long before it
 
 
@@ -91,25 +92,29 @@ class Point:
 
 
 def counter_points(conn: Connection, window: Window, names: Sequence[str]) -> dict[str, list[Point]]:
-    """Return these counters' samples in the window by name, oldest first, and for each series the last one before it."""
+    """Return these counters' samples in the window by name, oldest first, and before them those of each target's last earlier scrape.
+
+    That scrape is looked for in the ten minutes before the window: a series that an older one alone shows is gone, and what it began
+    at says nothing of this window. Targets that were not scraped in the window have no points.
+    """
     found: dict[str, list[Point]] = {name: [] for name in names}
-    columns = [samples.c[name] for name in ("name", "source_id", "labels", "at_ms", "value")]
-    target_ids = [row[0] for row in conn.execute(select(sources_table.c.id).where(sources_table.c.kind == "scrape"))]
-    for source_id in target_ids:
+    columns = [samples.c[name] for name in ("source_id", "labels", "at_ms", "value")]
+    for source_id in conn.execute(select(sources_table.c.id).where(sources_table.c.kind == "scrape")).scalars():
+        series = {name: (samples.c.source_id == source_id) & (samples.c.name == name) for name in names}
+
+        def read(name: str, *when: ColumnElement[bool], series: Mapping[str, ColumnElement[bool]] = series) -> list[Point]:
+            query = select(*columns).where(series[name], *when).order_by(samples.c.at_ms, samples.c.id)
+            return [Point(*row) for row in conn.execute(query)]
+
+        inside = {name: read(name, samples.c.at_ms >= window.start_ms, samples.c.at_ms < window.end_ms) for name in names}
+        if not any(inside.values()):
+            continue
+        earlier = samples.c.at_ms.between(window.start_ms - _EARLIER_MS, window.start_ms - 1)
+        newest = [conn.execute(select(func.max(samples.c.at_ms)).where(series[name], earlier)).scalar() for name in names]
+        last_ms = max((at_ms for at_ms in newest if at_ms is not None), default=None)
         for name in names:
-            series = (samples.c.source_id == source_id) & (samples.c.name == name)
-            newest = (
-                select(samples.c.labels, func.max(samples.c.at_ms).label("at_ms"))
-                .where(series, samples.c.at_ms < window.start_ms)
-                .group_by(samples.c.labels)
-                .subquery()
-            )
-            before = select(*columns).join(
-                newest, (samples.c.labels == newest.c.labels) & (samples.c.at_ms == newest.c.at_ms)
-            ).where(series)  # fmt: skip
-            inside = select(*columns).where(series, samples.c.at_ms >= window.start_ms, samples.c.at_ms < window.end_ms)
-            for query in (before, inside.order_by(samples.c.at_ms, samples.c.id)):
-                found[name].extend(Point(*row[1:]) for row in conn.execute(query))
+            found[name] += [] if last_ms is None else read(name, samples.c.at_ms == last_ms)
+            found[name] += inside[name]
     return found
 
 

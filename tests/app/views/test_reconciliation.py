@@ -1,0 +1,79 @@
+"""What gateways counted beside what is stored: a difference is said only where lookups went missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.views import sources
+from app.views.sources import LOOKUPS, SPANS, Reconciliation
+from storage import counters
+from storage.metrics import labels_text
+from storage.reads.window import Window
+from storage.rows import SampleRow, Scrape, SourceKey
+from storage.store import Store
+from tests.support import telemetry
+
+NOW = 1_775_000_000_000
+HOUR_MS = 3_600_000
+HOUR = Window.of(NOW - HOUR_MS, NOW)
+PAGE = SourceKey("scrape", "http://127.0.0.1:8080/metrics")
+OTHER = SourceKey("scrape", "http://127.0.0.1:8081/metrics")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = telemetry.open_store(tmp_path)
+    yield opened
+    opened.close()
+
+
+def scrape(store: Store, at_ms: int, lookups: dict[str, float], *, source: SourceKey = PAGE) -> None:
+    """lookups: by tenant; each made one span, which was exported."""
+    rows = [SampleRow(LOOKUPS, labels_text({"tenant": tenant}), "counter", at_ms, value) for tenant, value in lookups.items()]
+    made = sum(lookups.values())
+    rows += [SampleRow(SPANS, labels_text({"result": result}), "counter", at_ms, made) for result in ("created", "exported")]
+    counters.write_scrape(store, source, Scrape(at_ms, rows), now_ms=at_ms, max_series=1)
+
+
+def balance(store: Store) -> Reconciliation:
+    view = sources.load(lambda: store, window=HOUR, now_ms=NOW)
+    assert view.reconciliation is not None
+    return view.reconciliation
+
+
+def test_a_series_that_vanished_long_ago_is_no_reason_to_count_from_then(store: Store) -> None:
+    telemetry.seed(store, now_ms=NOW - 6 * HOUR_MS, hours=0.5)
+    scrape(store, NOW - 10 * HOUR_MS, {"gone": 900, "here": 5})
+    for minute in (61, 60, 30, 1):
+        scrape(store, NOW - minute * 60_000, {"here": 7})
+    found = balance(store)
+    assert (found.from_ms, found.counted, found.stored, found.whole) == (NOW - 61 * 60_000, 0, 0, True)
+
+
+def test_a_target_that_is_gone_is_no_reason_either(store: Store) -> None:
+    telemetry.seed(store, now_ms=NOW - 6 * HOUR_MS, hours=0.5)
+    scrape(store, NOW - 10 * HOUR_MS, {"a": 900}, source=OTHER)
+    scrape(store, NOW - 61 * 60_000, {"a": 900}, source=OTHER)
+    for minute in (60, 30):
+        scrape(store, NOW - minute * 60_000, {"a": 7})
+    found = balance(store)
+    assert (found.from_ms, found.counted, found.stored, found.whole) == (NOW - 60 * 60_000, 0, 0, True)
+
+
+def test_what_a_known_target_counted_before_its_first_scrape_here_was_not_counted_here(store: Store) -> None:
+    """The other page is looked at some seconds later, and had counted long before."""
+    for minute in (180, 61, 30, 1):
+        scrape(store, NOW - minute * 60_000, {"a": 7})
+        scrape(store, NOW - minute * 60_000 + 3_000, {"a": 50_000}, source=OTHER)
+    assert balance(store).counted == 0
+
+
+def test_a_gateway_that_is_new_counts_from_nothing(store: Store) -> None:
+    for minute in (61, 30, 1):
+        scrape(store, NOW - minute * 60_000, {"a": 7})
+    scrape(store, NOW - 20 * 60_000, {"a": 40}, source=OTHER)
+    scrape(store, NOW - 10 * 60_000, {"a": 42, "b": 3}, source=OTHER)
+    assert (balance(store).counted, balance(store).created) == (45, 45)
