@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Index, UniqueConstraint
+from sqlalchemy import BigInteger, Index
 from sqlmodel import Field, SQLModel
 
 from storage.metadata import big, telemetry_metadata
 
 
 class CounterSeries(SQLModel, table=True):
-    """A counter of a source: one name with one set of labels, and the last value seen. Increases are counted from it."""
+    """A counter of a source: one name with one set of labels, and the last value seen. Increases are counted from it.
+
+    Of a source that pushes totals, each start of its counting has a row.
+    """
 
     __tablename__ = "counter_series"
     metadata = telemetry_metadata
-    __table_args__ = (UniqueConstraint("source_id", "name", "labels"),)
+    __table_args__ = (Index("ix_counter_series", "source_id", "name", "labels"),)
 
     id: int | None = Field(default=None, primary_key=True)
     source_id: int

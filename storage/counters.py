@@ -1,7 +1,8 @@
 """Counters of other systems, scraped or sent: exact increases by series and minute, counted when a reading arrives.
 
-A series is a source, a name and a set of labels; a change of labels is a new series, never a reset of the old one. Increases are
-counted series by series and summed afterwards, by whoever reads them.
+A series is a source, a name and a set of labels; a change of labels is a new series, never a reset of the old one. Where start times
+are exact, each is a series of its own too: several processes may send as one source. Increases are counted series by series and summed
+afterwards, by whoever reads them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ FOLDED: Final = "series above the bound were summed into the overflow series"
 # A sender's clock that was ahead and is put right must not silence its counters until that time has come.
 _AHEAD_MS: Final = 3_600_000
 _ACTIVE_MS: Final = 24 * 3_600_000  # series not seen for so long make room for new ones under the bound
+# Processes that are told apart by their starts alone, of one source in a day. The one that was silent for longest gives its place up.
+_MOST_LIVES: Final = 64
+_SILENT_MS: Final = 10 * 60_000
 
 _SERIES: Final = "SELECT name, labels, id, first_ms, at_ms, value, start_ms FROM counter_series WHERE source_id = ? AND at_ms >= ?"
 _FIND: Final = "SELECT id, first_ms, at_ms, value, start_ms FROM counter_series WHERE source_id = ? AND name = ? AND labels = ?"
@@ -123,20 +127,32 @@ class Counting:
     """Counts what the readings of one source grew by, inside a transaction: the one way in which increases are made.
 
     from_ms: the time from which on nothing of the source was missed, None = it is new; complete: what it showed then was all that it
-    had (see `increases.first`). steps: readings taken; refused: those that are no count.
+    had (see `increases.first`). exact: a start time is told to the millisecond, and another one is another process.
+    steps: readings taken; refused: those that are no count.
     """
 
     def __init__(
-        self, connection: Connection, source_id: int, *, from_ms: int | None, complete: bool, max_series: int, now_ms: int
+        self,
+        connection: Connection,
+        source_id: int,
+        *,
+        from_ms: int | None,
+        complete: bool,
+        max_series: int,
+        now_ms: int,
+        exact: bool = False,
     ) -> None:
         self._connection = connection
         self._source_id = source_id
         self._from_ms = from_ms
         self._complete = complete
+        self._exact = exact
         self._max_series = max_series
         self._now_ms = now_ms
-        rows = connection.exec_driver_sql(_SERIES, (source_id, now_ms - _ACTIVE_MS))
-        self._known = {(row[0], row[1]): _Series(*row[2:]) for row in rows}
+        self._known: dict[tuple[str, str], list[_Series]] = {}  # several of one name and labels only where starts are exact
+        for row in connection.exec_driver_sql(_SERIES, (source_id, now_ms - _ACTIVE_MS)):
+            self._known.setdefault((row[0], row[1]), []).append(_Series(*row[2:]))
+        self._starts = {one.start_ms for lives in self._known.values() for one in lives}
         self._active = sum(not _is_folded(labels) for _, labels in self._known)
         self._moved: dict[int, _Series] = {}
         self._sums: dict[tuple[str, int, int], list[float]] = {}
@@ -153,10 +169,10 @@ class Counting:
         good = [one for one in readings if _is_count(one)]
         self.refused += len(readings) - len(good)
         for one in sorted(good, key=lambda reading: reading.at_ms):
-            series = self._find(one.name, one.labels)
-            if series is not None or self._active < self._max_series:
-                self._active += series is None
-                self._reading(series, one, folded=False)
+            lives = self._find(one.name, one.labels)
+            if lives or self._active < self._max_series:
+                self._active += not lives
+                self._reading(lives, one, folded=False)
             elif one.folded:
                 place = (one.name, one.folded, one.at_ms, one.delta)
                 overflow[place] = overflow.get(place, 0.0) + one.value
@@ -168,22 +184,41 @@ class Counting:
             self._reading(self._find(name, labels), one, folded=True)
         self._flush()
 
-    def _find(self, name: str, labels: str) -> _Series | None:
-        if (name, labels) not in self._known:
-            row = self._connection.exec_driver_sql(_FIND, (self._source_id, name, labels)).first()
-            if row is None:
-                return None
-            self._known[name, labels] = _Series(*row)
-        return self._known[name, labels]
+    def _find(self, name: str, labels: str) -> list[_Series]:
+        return self._known[name, labels] if (name, labels) in self._known else self._all(name, labels)
 
-    def _reading(self, series: _Series | None, one: CounterReading, *, folded: bool) -> None:
+    def _all(self, name: str, labels: str) -> list[_Series]:
+        """Return also those that were not seen for long."""
+        lives = self._known.setdefault((name, labels), [])
+        here = {one.id for one in lives}
+        rows = self._connection.exec_driver_sql(_FIND, (self._source_id, name, labels))
+        lives += [_Series(*row) for row in rows if row[0] not in here]
+        return lives
+
+    def _goes_on(self, lives: Sequence[_Series], one: CounterReading) -> _Series | None:
+        """Return the series that a reading goes on with. One whose start is not known may be of any process."""
+        if self._exact and not one.delta:
+            for start_ms in (one.start_ms, None):
+                if found := [series for series in lives if series.start_ms == start_ms]:
+                    return found[0]
+            if one.start_ms is not None:
+                return None
+        return max(lives, key=lambda series: series.at_ms, default=None)
+
+    def _reading(self, lives: Sequence[_Series], one: CounterReading, *, folded: bool) -> None:
+        series = self._goes_on(lives, one)
+        if series is None and lives:
+            lives = self._all(one.name, one.labels)
+            series = self._goes_on(lives, one)
         if one.delta:
             self._increase(series or self._new(one, BY_INCREASES, None), one)
+        elif series is None and lives:
+            self._another(lives, one)
         elif series is None:
             series = self._new(one, one.value, one.start_ms)
-            counted = 0.0
-            if not folded:
-                counted = first(one.value, one.start_ms, created=one.created, from_ms=self._from_ms, complete=self._complete)
+            # Where several processes may send, what another one showed says nothing of this one.
+            complete = self._complete and (not self._exact or one.start_ms is None or one.start_ms in self._starts)
+            counted = 0.0 if folded else first(one.value, one.start_ms, created=one.created, from_ms=self._from_ms, complete=complete)
             self.steps += 1
             if counted:
                 self._add(series.id, one.at_ms, Step(counted), covered_ms=0)
@@ -200,10 +235,35 @@ class Counting:
     def _is_put_right(self, series: _Series, one: CounterReading) -> bool:
         return one.at_ms <= self._now_ms + _AHEAD_MS < series.at_ms
 
+    def _another(self, lives: Sequence[_Series], one: CounterReading) -> None:
+        """Take the first reading of a process beside others, or after them, that count the same.
+
+        All of it counts when the process began after the first of them was seen. It does not when that is a day ago: the process may
+        have been here before, and have given its place up.
+        """
+        start_ms = one.start_ms or 0
+        last_ms = max(series.at_ms for series in lives)
+        longest = min(lives, key=lambda series: series.at_ms)
+        if one.at_ms - longest.at_ms > (_SILENT_MS if len(lives) >= _MOST_LIVES else _ACTIVE_MS):
+            longest.at_ms, longest.value, longest.start_ms = one.at_ms, one.value, one.start_ms
+            self._moved[longest.id] = series = longest
+        elif len(lives) >= _MOST_LIVES:
+            self._left_out += 1
+            return
+        else:
+            series = self._new(one, one.value, one.start_ms)
+        self.steps += 1
+        since_ms = min([series.first_ms for series in lives] + ([] if self._from_ms is None else [self._from_ms]))
+        if since_ms < start_ms and one.at_ms - start_ms <= _ACTIVE_MS:
+            ended = start_ms >= last_ms  # before this one began: it is a restart
+            covered_ms = max(0, one.at_ms - last_ms) if ended else 0
+            self._add(series.id, one.at_ms, Step(one.value, reset=ended), covered_ms=covered_ms)
+
     def _new(self, one: CounterReading, value: float, start_ms: int | None) -> _Series:
         values = (self._source_id, one.name, one.labels, one.at_ms, one.at_ms, value, start_ms)
         series_id = int(self._connection.exec_driver_sql(_ADD, values).scalar_one())
-        made = self._known[one.name, one.labels] = _Series(series_id, one.at_ms, one.at_ms, value, start_ms)
+        made = _Series(series_id, one.at_ms, one.at_ms, value, start_ms)
+        self._known.setdefault((one.name, one.labels), []).append(made)
         return made
 
     def _increase(self, series: _Series, one: CounterReading) -> None:

@@ -25,8 +25,10 @@ INSERT INTO metric_exemplars (source_id, name, labels, at_ms, value, trace_id, s
 """
 _TIMES: Final = 64  # of a statement: always as many, so that it is prepared once
 _PRESENT: Final = f"""
-SELECT labels, at_ms FROM metric_samples WHERE source_id = ? AND name = ? AND at_ms IN ({", ".join("?" * _TIMES)})
+SELECT labels, at_ms, start_ms FROM metric_samples WHERE source_id = ? AND name = ? AND at_ms IN ({", ".join("?" * _TIMES)})
 """  # noqa: S608 - marks alone
+
+_Identity = tuple[str, str, int, int | None]  # name, labels, time, start: processes that send as one source may look at one time
 
 
 def write(store: Store, batches: Sequence[MetricBatch], *, now_ms: int, since_ms: int) -> list[WriteResult]:
@@ -34,7 +36,7 @@ def write(store: Store, batches: Sequence[MetricBatch], *, now_ms: int, since_ms
     a resend must not count an increase twice. One from before the time whose rows were removed is refused as `expired`, one of more than
     ten minutes from now as `time_in_future`.
 
-    A point is the same when source, name, labels and time are. since_ms: from when on senders were listened to: of one that is new,
+    A point is the same when source, name, labels, time and start are. since_ms: from when on senders were listened to: of one that is new,
     what was counted by a process that began later was all sent here.
     Raises as storage.spans.write does.
     """
@@ -82,8 +84,8 @@ def _count(connection: Connection, source_id: int, fresh: Sequence[PointRows], *
     if not readings:
         return 0
     complete = newest_ms is not None and min(one.at_ms for one in readings) >= newest_ms + _COLLECTION_MS
-    from_ms = since_ms if newest_ms is None else newest_ms
-    counted = Counting(connection, source_id, from_ms=from_ms, complete=complete, max_series=MOST_COUNTERS, now_ms=now_ms)
+    from_ms = since_ms if newest_ms is None else min(newest_ms, since_ms)
+    counted = Counting(connection, source_id, from_ms=from_ms, complete=complete, max_series=MOST_COUNTERS, now_ms=now_ms, exact=True)
     counted.take(readings)
     if counted.faults:
         sources.note_error(connection, source_id, counted.faults, now_ms=now_ms)
@@ -92,19 +94,19 @@ def _count(connection: Connection, source_id: int, fresh: Sequence[PointRows], *
     return counted.refused
 
 
-def _stored(connection: Connection, source_id: int, points: Sequence[PointRows]) -> set[tuple[str, str, int]]:
-    """Return the identity (name, labels, time) of the source's samples of these names and times."""
+def _stored(connection: Connection, source_id: int, points: Sequence[PointRows]) -> set[_Identity]:
+    """Return the identities of the source's samples of these names and times."""
     times: dict[str, set[int]] = {}
     for point in points:
         times.setdefault(point.samples[0].name, set()).add(point.samples[0].at_ms)
-    found: set[tuple[str, str, int]] = set()
+    found: set[_Identity] = set()
     for name, several in times.items():
         # By time, never by a range of times: one point of long ago would make it all that is stored.
         wanted: list[int | None] = [*several]
         for start in range(0, len(wanted), _TIMES):
             part = wanted[start : start + _TIMES]
             values = (source_id, name, *part, *[None] * (_TIMES - len(part)))
-            found.update((name, labels, at_ms) for labels, at_ms in connection.exec_driver_sql(_PRESENT, values))
+            found.update((name, labels, at_ms, start_ms) for labels, at_ms, start_ms in connection.exec_driver_sql(_PRESENT, values))
     return found
 
 
@@ -114,7 +116,7 @@ def _fresh(connection: Connection, source_id: int, points: Sequence[PointRows]) 
     fresh = []
     for point in points:
         first = point.samples[0]
-        identity = (first.name, first.labels, first.at_ms)
+        identity = (first.name, first.labels, first.at_ms, first.start_ms)
         if identity not in seen:
             seen.add(identity)
             fresh.append(point)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from storage import metrics, points
+from storage import counters, metrics, points
 from storage.counters import NOT_A_COUNT
 from storage.increases import step
 from storage.metrics import labels_text
@@ -54,7 +54,7 @@ def test_a_point_of_long_ago_does_not_make_all_that_is_stored_be_read(telemetry:
     assert write(telemetry, *(gauge(at_ms) for at_ms in range(1_000))) == WriteResult(1_000, 0, 0)
     sent = [gauge(0), gauge(999), gauge(5_000)]
     with telemetry.read() as connection:
-        assert points._stored(connection, 1, sent) == {("load", "{}", 0), ("load", "{}", 999)}
+        assert points._stored(connection, 1, sent) == {("load", "{}", 0, None), ("load", "{}", 999, None)}
     assert write(telemetry, *sent) == WriteResult(1, 2, 0)
 
 
@@ -95,6 +95,68 @@ def test_a_series_that_an_earlier_collection_did_not_show_began_at_nothing(telem
     write(telemetry, total(2 * MINUTE, 501, start_ms=0, labels=hit), total(2 * MINUTE, 905, start_ms=0, labels=miss))
     write(telemetry, total(3 * MINUTE, 4, start_ms=0, labels='{"result":"stale"}'))
     assert totals(telemetry) == {hit: (1, 0, 0), miss: (5, 0, 0), '{"result":"stale"}': (4, 0, 0)}
+
+
+@pytest.mark.parametrize("apart_ms", [1, 400, 1_500, 90_000])
+def test_workers_that_do_not_name_themselves_are_counted_each_by_its_own_start(telemetry: Store, apart_ms: int) -> None:
+    """Two that began before they were first heard grow by 100 each, a third begins later: from one to the other is no growth."""
+    for minute in range(11):
+        at_ms = 10 * MINUTE + minute * MINUTE
+        write(telemetry, total(at_ms, 1_000 + 10 * minute, start_ms=MINUTE))
+        write(telemetry, total(at_ms + 20, 1_600 + 10 * minute, start_ms=MINUTE + apart_ms))
+        if minute >= 3:
+            write(telemetry, total(at_ms + 40, 7 * minute, start_ms=12 * MINUTE + 30_000))
+    assert totals(telemetry) == {"{}": (100 + 100 + 70, 0, 0)}
+
+
+def test_workers_that_look_at_one_millisecond_are_both_stored_and_counted(telemetry: Store) -> None:
+    for minute in (1, 2):
+        for start_ms in (5, 6):
+            for _ in range(2):  # sent again
+                write(telemetry, total(minute * MINUTE, 10 * minute, start_ms=start_ms))
+    assert totals(telemetry) == {"{}": (20, 0, 0)}
+
+
+def test_a_series_that_another_worker_had_never_shown_is_not_taken_for_new(telemetry: Store) -> None:
+    hit, miss = labels_text({"result": "hit"}), labels_text({"result": "miss"})
+    write(telemetry, total(MINUTE, 500, start_ms=1, labels=hit))
+    write(telemetry, total(2 * MINUTE, 700, start_ms=2, labels=hit), total(2 * MINUTE, 900, start_ms=2, labels=miss))
+    write(telemetry, total(3 * MINUTE, 701, start_ms=2, labels=hit), total(3 * MINUTE, 902, start_ms=2, labels=miss))
+    write(telemetry, total(4 * MINUTE, 4, start_ms=2, labels='{"result":"stale"}'))
+    assert totals(telemetry) == {hit: (1, 0, 0), miss: (2, 0, 0), '{"result":"stale"}': (4, 0, 0)}
+
+
+def test_a_start_that_becomes_known_goes_on_with_what_was_there(telemetry: Store) -> None:
+    for minute, start_ms in ((1, None), (2, MINUTE), (3, MINUTE)):
+        write(telemetry, total(minute * MINUTE, 100 + minute, start_ms=start_ms))
+    assert totals(telemetry) == {"{}": (2, 0, 0)}
+
+
+def test_workers_that_come_and_go_are_counted_and_their_number_is_bounded(telemetry: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counters, "_MOST_LIVES", 4)
+    write(telemetry, total(MINUTE, 0, start_ms=0))
+    for life in range(1, 20):  # each a quarter of an hour after the one before
+        write(telemetry, total(life * 15 * MINUTE + 1_000, life, start_ms=life * 15 * MINUTE), now_ms=20 * 15 * MINUTE)
+    with telemetry.read() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM counter_series").scalar_one() == 4
+        assert connection.exec_driver_sql("SELECT last_error FROM sources").scalar_one() == ""
+    assert totals(telemetry) == {"{}": (sum(range(20)), 19, 0)}
+    sent = [total(NOW, 1_000, start_ms=NOW - 1 - number) for number in range(6)]  # six at once: more than may be told apart
+    write(telemetry, *sent)
+    with telemetry.read() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM counter_series").scalar_one() == 4
+        assert connection.exec_driver_sql("SELECT last_error FROM sources").scalar_one() == "2 series above the bound were left out"
+
+
+def test_a_worker_that_gave_its_place_up_is_not_counted_twice(telemetry: Store) -> None:
+    day = 24 * 60 * MINUTE
+    write(telemetry, total(MINUTE, 0, start_ms=0))
+    write(telemetry, total(3 * MINUTE, 50, start_ms=2 * MINUTE))
+    for at_ms, value, start_ms in ((2 * day, 5, 2 * day - 1), (2 * day + 1, 7, 2 * day - 2), (2 * day + 2, 60, 2 * MINUTE)):
+        write(telemetry, total(at_ms, value, start_ms=start_ms), now_ms=2 * day)
+    assert totals(telemetry)["{}"][0] == 50 + 5 + 7
+    write(telemetry, total(2 * day + 3, 61, start_ms=2 * MINUTE), now_ms=2 * day)
+    assert totals(telemetry)["{}"][0] == 50 + 5 + 7 + 1
 
 
 def test_a_sender_that_turns_from_increases_to_totals_and_back_counts_nothing_twice(telemetry: Store) -> None:

@@ -47,8 +47,8 @@ def upgrade() -> None:
         sa.Column("value", sa.Float(), nullable=False),
         sa.Column("start_ms", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
-        sa.UniqueConstraint("source_id", "name", "labels"),
     )
+    op.create_index("ix_counter_series", "counter_series", ["source_id", "name", "labels"], unique=False)
     op.create_table(
         "source_snapshots",
         sa.Column("source_id", sa.Integer(), nullable=False),
