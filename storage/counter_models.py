@@ -16,7 +16,7 @@ class CounterSeries(SQLModel, table=True):
 
     __tablename__ = "counter_series"
     metadata = telemetry_metadata
-    __table_args__ = (Index("ix_counter_series", "source_id", "name", "labels"),)
+    __table_args__ = (Index("ix_counter_series", "source_id", "name", "labels"), Index("ix_counter_series_at", "source_id", "at_ms"))
 
     id: int | None = Field(default=None, primary_key=True)
     source_id: int

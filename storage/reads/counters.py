@@ -24,12 +24,13 @@ SELECT s.source_id, s.name, s.labels, m.at_ms / :step * :step AS bucket, sum(m.i
 FROM ({_PARTS}) m JOIN counter_series s ON s.id = m.series_id
 GROUP BY s.id, bucket ORDER BY s.source_id, s.name, s.id, bucket
 """  # noqa: S608 - a constant of this module
-# Each restart of a sender that pushes makes series of its own: those that ended long before the window are not read.
+# Each restart of a sender that pushes makes series of its own, and pods come and go on pages: those that ended long before the window
+# are not read. A page that does not answer is said to be without data for a week. CROSS JOIN: sources first, by the index of their series.
 _KNOWN = """
-SELECT c.source_id, c.name, c.labels FROM counter_series c JOIN sources s ON s.id = c.source_id
-WHERE c.first_ms < ? AND (s.kind <> 'otlp_metrics' OR c.at_ms >= ?)
+SELECT DISTINCT c.source_id, c.name, c.labels FROM sources s CROSS JOIN counter_series c ON c.source_id = s.id
+WHERE c.at_ms >= iif(s.kind = 'otlp_metrics', :pushed, :looked_at) AND c.first_ms < :end
 """
-_ENDED_MS = 24 * _HOUR_MS
+_PUSHED_MS, _LOOKED_AT_MS = 24 * _HOUR_MS, 7 * 24 * _HOUR_MS
 # Of those that push, each restart is a source of its own: the ones seen last are looked at.
 _SAMPLED = """
 SELECT id FROM sources WHERE kind IN ('scrape', 'prometheus', 'redis') UNION ALL
@@ -102,10 +103,16 @@ def increases(conn: Connection, window: Window) -> list[Increase]:
 
 
 def known(conn: Connection, window: Window) -> dict[int, list[tuple[str, Mapping[str, str]]]]:
-    """Return the counters (name, labels) that each source had before the window ended; of those that push, until a day before it began."""
+    """Return the counters (name, labels) that each source had before the window ended, and less than a week before it began; of those
+    that push, less than a day.
+    """
     found: dict[int, list[tuple[str, Mapping[str, str]]]] = {}
-    for source_id, name, labels in conn.exec_driver_sql(_KNOWN, (window.end_ms, window.start_ms - _ENDED_MS)):
-        found.setdefault(source_id, []).append((name, json.loads(labels)))
+    parsed: dict[str, Mapping[str, str]] = {}  # restarts repeat the same labels
+    bounds = {"end": window.end_ms, "pushed": window.start_ms - _PUSHED_MS, "looked_at": window.start_ms - _LOOKED_AT_MS}
+    for source_id, name, labels in conn.exec_driver_sql(_KNOWN, bounds):
+        if labels not in parsed:
+            parsed[labels] = json.loads(labels)
+        found.setdefault(source_id, []).append((name, parsed[labels]))
     return found
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from storage import counters, metrics
 from storage.increases import first, step
-from storage.reads.counters import increases
+from storage.reads.counters import _KNOWN, increases, known
 from storage.reads.window import Window
 from storage.rows import CounterReading, SampleRow, Scrape, SourceKey
 from storage.settings import StorageSettings
@@ -200,6 +200,23 @@ def test_without_an_overflow_series_they_are_left_out_and_said_to_be(telemetry: 
     assert scrape(telemetry, 1_000, *readings, most=3) == f"1 {counters.LEFT_OUT}"
     with telemetry.read() as connection:
         assert connection.exec_driver_sql("SELECT last_error FROM sources").scalar() == f"1 {counters.LEFT_OUT}"
+
+
+def test_series_that_ended_long_before_a_window_are_neither_known_nor_read_for_it(telemetry: Store) -> None:
+    """Pods come and go on one page: the series of a year's pods are stored, and only those of late are looked at."""
+    day = 24 * 3_600_000
+    for number in range(20):
+        at_ms = number * day
+        scrape(telemetry, at_ms, reading(at_ms, 1, labels=f'{{"pod":"{number}"}}'))
+    window = Window(19 * day - 1, 19 * day + MINUTE)
+    with telemetry.read() as connection:
+        found = {labels["pod"] for _, labels in known(connection, window)[1]}
+        values = {"end": window.end_ms, "pushed": 0, "looked_at": 0}
+        plan = " ".join(row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {_KNOWN}", values))
+        series = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {counters._SERIES}", (1, 0)).all()
+    assert found == {str(number) for number in range(12, 20)}
+    assert "ix_counter_series_at (source_id=? AND at_ms>?)" in plan
+    assert "ix_counter_series_at (source_id=? AND at_ms>?)" in series[0][3]
 
 
 def test_samples_snapshots_and_drops_come_with_it(telemetry: Store) -> None:

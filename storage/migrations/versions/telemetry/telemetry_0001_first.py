@@ -49,6 +49,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_counter_series", "counter_series", ["source_id", "name", "labels"], unique=False)
+    op.create_index("ix_counter_series_at", "counter_series", ["source_id", "at_ms"], unique=False)
     op.create_table(
         "source_snapshots",
         sa.Column("source_id", sa.Integer(), nullable=False),
