@@ -353,7 +353,6 @@ class Config(ReceivingSettings, JudgeSettings, KeptSettings):
 
     def collector_settings(self) -> CollectorSettings:
         own = ScrapeTarget(url=f"{self.control_url}/metrics", bearer=self.control_token())
-        others = () if self.demo else self.scrape_targets
         return CollectorSettings(
             storage=self.storage_settings(),
             grpc_bind=self.otlp_grpc_bind,
@@ -362,7 +361,8 @@ class Config(ReceivingSettings, JudgeSettings, KeptSettings):
             insecure=self.insecure,
             **self.receiving(),
             record_prompts=self.record_prompts,
-            targets=(own, *(ScrapeTarget(**table.plain()) for table in others)),
+            secret=b"" if self.record_prompts else self.installation_secret(),
+            targets=(own, *(ScrapeTarget(**table.plain()) for table in (() if self.demo else self.scrape_targets))),
             servers=() if self.demo else tuple(PrometheusServer(**table.plain()) for table in self.prometheus_servers),
             redis=() if self.demo else tuple(RedisTarget(**table.plain()) for table in self.redis_servers),
             families_file=str(self.families_path or ""),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -100,6 +103,7 @@ _MAX_NAME = 256
 _MAX_NUMBERS = 16  # longer lists may be a prompt's tokens, or its vector
 _NUMBERS = frozenset({int, float, bool})
 _DROPPED, _KNOWN, _UNKNOWN = range(3)
+NOT_RECORDED = "cachescope.not_recorded"  # the label that keeps series apart which differ in what is not recorded
 
 
 def is_prompt(name: str) -> bool:
@@ -126,6 +130,15 @@ def without_prompts(attributes: dict[str, Any], *, event: bool = False) -> dict[
     if verdicts is not None:
         kept[semconv.CANDIDATE_VERDICTS] = _without_details(verdicts)
     return kept
+
+
+def digest_of_lost(attributes: Mapping[str, Any], kept: Mapping[str, Any], *, secret: bytes) -> str:
+    """Return 12 hex digits that tell apart what was left out or replaced, '' when nothing was.
+
+    By the installation's secret: whoever has the database alone cannot find a text by trying likely ones.
+    """
+    lost = {name: value for name, value in attributes.items() if kept.get(name) is not value and (name not in kept or kept[name] != value)}
+    return hmac.digest(secret, json.dumps(lost, sort_keys=True).encode(), "sha256").hex()[:12] if lost else ""
 
 
 def without_prose(name: str) -> str:

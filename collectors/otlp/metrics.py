@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from collectors.dialects.base import text
-from collectors.dialects.prompts import without_prompts, without_prose
+from collectors.dialects.prompts import NOT_RECORDED, digest_of_lost, without_prompts, without_prose
 from collectors.otlp import cache_metrics
 from collectors.otlp.bounds import Bounds
 from collectors.otlp.buckets import Unusable, exponential_bounds
@@ -198,7 +198,12 @@ class MetricsDecoder:
                 sender.points.append(rows)
 
     def _kept(self, attributes: Attributes) -> Attributes:
-        return attributes if self._settings.record_prompts else without_prompts(attributes)
+        """Return the labels to be kept. Where a text is not kept, a digest of it tells its series from others."""
+        if self._settings.record_prompts:
+            return attributes
+        kept = without_prompts(attributes)
+        lost = digest_of_lost(attributes, kept, secret=self._settings.secret)
+        return kept | {NOT_RECORDED: lost} if lost else kept
 
 
 def _source(resource: Attributes, scope: str, version: str) -> SourceKey:

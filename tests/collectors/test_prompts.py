@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -17,8 +21,11 @@ from collectors.dialects.prompts import is_prompt, without_prompts, without_sent
 from collectors.otlp.decode import PROTOBUF, decode_traces
 from collectors.otlp.metrics import MetricsDecoder
 from collectors.prometheus.families import load
+from storage import points
 from storage.payloads import unpack
-from storage.rows import MetricBatch, SourceBatch
+from storage.rows import MetricBatch, SourceBatch, WriteResult
+from storage.settings import StorageSettings
+from storage.store import open_telemetry
 from tests.collectors.support import put, request
 from tests.collectors.test_decode import SETTINGS
 from tests.collectors.test_otlp_metrics import Request
@@ -176,3 +183,33 @@ def test_labels_of_metrics_and_what_exemplars_leave_out_are_held_to_the_same_rul
     assert TEXT not in repr(batch)
     assert '"model":"m"' in batch.points[0].samples[0].labels
     assert batch.points[0].exemplars[0].attributes == '{"user":"u1"}'
+
+
+def test_series_that_differ_in_a_text_alone_stay_two(tmp_path: Path) -> None:
+    """Or the second would be taken for the first, sent again. The label differs by installation, and tells nothing of the text."""
+
+    def labels(secret: bytes) -> list[dict[str, str]]:
+        message = Request()
+        for sent in ({"team": "Red squad"}, {"team": "New squad"}, {"question": "a b"}, {"question": "c d"}, {"team": "plain"}):
+            message.point("cache.hits", "sum", as_int=1, labels=sent)
+        given = replace(OFF, secret=secret)
+        (batch,) = MetricsDecoder(given, load()).decode(message.message.SerializeToString(), PROTOBUF).batches
+        assert isinstance(batch, MetricBatch)
+        number = len(list(tmp_path.glob("*.db")))
+        with contextlib.closing(open_telemetry(StorageSettings(f"sqlite:///{tmp_path}/{number}.db", ""), write=True)) as store:
+            now_ms = batch.points[0].samples[0].at_ms
+            assert points.write(store, [batch], now_ms=now_ms, since_ms=0) == [WriteResult(5, 0, 0)]
+        return [json.loads(point.samples[0].labels) for point in batch.points]
+
+    one, again, other = labels(b"one"), labels(b"one"), labels(b"other")
+    assert one == again
+    assert one[-1] == {"team": "plain"}
+    digests = [held.pop("cachescope.not_recorded") for held in one[:-1]]
+    assert len(set(digests)) == 4
+    assert all(re.fullmatch("[0-9a-f]{12}", digest) for digest in digests)
+    assert not set(digests) & {held.get("cachescope.not_recorded") for held in other}
+    assert one[:-1] == [{"team": "…[not recorded: 9 characters]"}] * 2 + [{}] * 2
+
+
+def test_a_secret_is_no_part_of_what_settings_show() -> None:
+    assert "hush" not in repr(replace(OFF, secret=b"hush"))
