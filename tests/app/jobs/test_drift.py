@@ -8,6 +8,7 @@ import hashlib
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from app.wiring import Wiring
 from engine.embedders.base import Embedder
 from engine.errors import EmbedderUnavailable
 from storage import analyses, jobs
+from storage.errors import StoreMissing
 from storage.reads.window import Scope, Window
 from storage.store import open_telemetry
 from tests.app import support
@@ -79,6 +81,10 @@ def _an_hour_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drift, "LENGTH_MS", {"1h": 3_600_000})
 
 
+def no_store() -> NoReturn:
+    raise StoreMissing("there is no telemetry database yet")
+
+
 def context(wired: Wiring, embedder: Words | None = None) -> AdminContext:
     made: tuple[Embedder | None, str] = (embedder, "" if embedder else "embedder is none")
     return dataclasses.replace(support.admin(wired, clock=lambda: NOW), embedder=lambda: made)
@@ -130,6 +136,31 @@ def test_what_is_not_computed_ahead_or_is_old_is_compared_now(wired: Wiring, sco
     assert found.computed_ms is None
     assert found.now is not None
     assert drift_rows.made(found, now_ms).startswith("Read at")
+
+
+@pytest.mark.usefixtures("_an_hour_alone")
+def test_no_text_and_no_tenant_is_kept_in_the_record_of_acts_and_what_telemetry_forgot_is_gone(wired: Wiring, tmp_path: Path) -> None:
+    worked(context(wired))
+    shown = page(wired, Scope())
+    samples = [sample for kinds in (shown.new, shown.vanished, shown.findings) for kind in kinds for sample in kind.samples]
+    texts = {sample.prompt for sample in samples if sample.prompt}
+    assert texts
+    with wired.ops().read() as conn:
+        stored = " ".join(row.result for row in conn.exec_driver_sql("SELECT result FROM analyses"))
+    assert not [word for word in texts | {sample.tenant for sample in samples} if word and word in stored]
+
+    forgot = telemetry.open_store(tmp_path)
+    with contextlib.closing(forgot):
+        later = drift_ahead.load(
+            lambda: forgot, wired.ops, window=HOUR, scope=Scope(), window_name="the last hour", horizon="1h", now_ms=NOW
+        )
+    assert later.computed_ms == shown.computed_ms
+    assert [kind.samples for kind in later.new] == [()] * len(shown.new)
+    assert [row["lookups"] for row in drift_rows.kind_rows(later.new)] == [kind.lookups for kind in shown.new]
+
+    gone = drift_ahead.load(no_store, wired.ops, window=HOUR, scope=Scope(), window_name="the last hour", horizon="1h", now_ms=NOW)
+    assert [failure.source for failure in gone.failures] == [compared.TELEMETRY]
+    assert gone.now == shown.now
 
 
 @pytest.mark.usefixtures("_an_hour_alone")
