@@ -174,6 +174,16 @@ def test_an_embedder_that_fails_leaves_simhashes_and_the_reason(wired: Wiring) -
     assert "vectors" not in drift_rows.grouped_by(page(wired, Scope()))
 
 
+def test_an_embeddings_api_gets_no_recorded_prompt(tmp_path: Path) -> None:
+    told = {"EMBEDDER": "http://127.0.0.1:9/v1", "EMBEDDER_MODEL": "m", "EMBEDDER_DIMENSION": "8"}
+    wiring = support.wiring(tmp_path, **{f"CACHESCOPE_{name}": value for name, value in told.items()})
+    with contextlib.closing(wiring):
+        assert support.admin(wiring).embedder() == (
+            None,
+            "the embedder is an embeddings API: recorded prompts are not sent to it for an analysis",
+        )
+
+
 @pytest.mark.usefixtures("_an_hour_alone")
 def test_what_another_version_wrote_is_not_read(wired: Wiring) -> None:
     ctx = context(wired)
