@@ -122,7 +122,7 @@ def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, now_ms
     return Traffic(
         counts=counts,
         before=earlier,
-        buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms),
+        buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=counts),
         latency=rates.latency(latencies),
         saved_usd=_sum(hits, "saved_nusd", "saved_usd_n", 1e-9),
         spent_usd=_sum([cell for cell in response if cell.outcome not in HITS], "cost_nusd", "cost_n", 1e-9),

@@ -9,6 +9,7 @@ import pytest
 
 from app.analysis.hit_rate import Sampled, count
 from app.analysis.intervals import weighed, wilson
+from app.charts import rates as charts
 from app.views import hit_rate, overview, overview_rows, rates, why, why_rows, worth
 from storage.reads.window import Scope, Window
 from storage.store import Store, open_ops
@@ -88,7 +89,32 @@ def test_known_probabilities_weigh_the_rate_on_both_pages(stores: tuple[Store, S
         assert dial.detail.startswith("about 400 of 460, weighed by 1/p; 95 %: ")
     assert rate.sentence.startswith("Hit rate 87.0 % (")
     assert {dial.value for dial in worth.dials(rate.loaded.worth)} == {"no data"}
-    assert "40 of 100 lookups were kept with a known probability" in rates.sampled_note(rate.loaded.counts)
+    assert "40 of 100 lookups were kept with a known probability. Rates of the whole" in rates.sampled_note(rate.loaded.counts)
+    no_parts(front.traffic, rate.loaded)
+
+
+def no_parts(traffic: overview.Traffic, loaded: hit_rate.Loaded) -> None:
+    for shown in (hit_rate.bucket_rows(loaded), overview_rows.outcome_rows(traffic)):
+        assert sum(int(str(row["n"])) for row in shown) == 100
+        assert {(row["hit rate %"], row["interval"]) for row in shown} == {(None, "no data")}
+    segments = hit_rate.segment_rows(loaded)
+    assert sum(int(str(row["n"])) for row in segments) == 100
+    assert {row[name] for row in segments for name in ("hit rate", "exact", "semantic")} == {None}
+    assert {row["95 %"] for row in segments} == {"no data"}
+    assert {row["share"] for row in hit_rate.reason_rows(loaded)} == {None}
+    assert loaded.funnel == ()
+    assert {dial.spark for dial in (overview_rows.rate_dial(traffic), *overview_rows.share_dials(traffic))} == {""}
+    drawn = charts.hit_rate(loaded.buckets, HOUR).figure
+    assert not [value for trace in drawn.data for value in trace.y if value is not None]
+
+
+def test_one_probability_for_all_leaves_every_rate(stores: tuple[Store, Store]) -> None:
+    front, rate, _ = load(stores, rows(40, 60, sampler="ratio", kept_ratio=0.1))
+    assert rate.loaded is not None
+    assert front.traffic is not None
+    assert any(row["hit rate %"] is not None for row in hit_rate.bucket_rows(rate.loaded))
+    assert all(row["hit rate"] is not None for row in hit_rate.segment_rows(rate.loaded))
+    assert "the same for all" in rates.sampled_note(rate.loaded.counts)
 
 
 def test_a_sampler_that_does_not_tell_is_refused_with_the_reason(stores: tuple[Store, Store]) -> None:
@@ -104,6 +130,7 @@ def test_a_sampler_that_does_not_tell_is_refused_with_the_reason(stores: tuple[S
     assert why_rows.headline(answer).startswith("No change can be told: 59 of 59 lookups")
     assert front.traffic.movers == ()
     assert rates.sampled_note(rate.loaded.counts).startswith("Telemetry is sampled: 100 of 100")
+    no_parts(front.traffic, rate.loaded)
 
 
 def test_other_filters_see_only_their_own_samples(stores: tuple[Store, Store]) -> None:
