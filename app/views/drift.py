@@ -18,7 +18,6 @@ from app.views import causes, why, words
 from app.views.likeness import NO_VECTORS, Embed, Vectors, grouping, thinned
 from app.views.parts import Failure, attempt
 from storage.reads import drift as reads
-from storage.reads import hit_rate
 from storage.reads.drift import Asked, Mix, PromptSample
 from storage.reads.window import Scope, Window
 from storage.store import Store
@@ -191,8 +190,7 @@ def _read(
     panels: tuple[Panel, ...] = ()
     season = None
     if equal >= FEW:
-        step = why.step_of(window)
-        cut = why.cut_of(hit_rate.series(conn, window, scope, step_ms=step), window, step)
+        cut = why.cut_in(conn, window, scope)
         panels = _panels(mine, earlier, group, vectors, None if cut is None else abs(cut[1].now_ratio - cut[1].before_ratio))
         if compared == window.previous and any(panel.certain and panel.large for panel in panels):
             panels, season = _seasonal(conn, window, scope, panels, mine=mine, group=group)

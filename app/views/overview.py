@@ -128,7 +128,7 @@ def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, now_ms
         spent_usd=_sum([cell for cell in response if cell.outcome not in HITS], "cost_nusd", "cost_n", 1e-9),
         saved_tokens=_tokens(hits),
         saved_ms=_sum(hits, "saved_us", "saved_us_n", 1e-3),
-        movers=() if counts.untold or earlier.untold else tuple(movers(rates.by(cells, "namespace"), rates.by(before, "namespace"))),
+        movers=() if counts.skewed or earlier.skewed else tuple(movers(rates.by(cells, "namespace"), rates.by(before, "namespace"))),
         extent=extent,
         sources=tuple(senders),
         requests=requests,

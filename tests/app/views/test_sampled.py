@@ -29,8 +29,10 @@ def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
         store.close()
 
 
-def rows(hits: int, misses: int, **changes: object) -> list[Made]:
-    made = list(telemetry.make(start_ms=NOW - 3_000_000, end_ms=NOW - 60_000, per_minute=(hits + misses + 40) / 49))[: hits + misses]
+def rows(hits: int, misses: int, *, at_ms: int = NOW, **changes: object) -> list[Made]:
+    made = list(telemetry.make(start_ms=at_ms - 3_000_000, end_ms=at_ms - 60_000, seed=at_ms, per_minute=(hits + misses + 40) / 49))[
+        : hits + misses
+    ]
     outcomes = ["exact_hit"] * hits + ["miss"] * misses
     return [
         dataclasses.replace(one, lookup=one.lookup._replace(outcome=outcome, **changes))
@@ -127,10 +129,28 @@ def test_a_sampler_that_does_not_tell_is_refused_with_the_reason(stores: tuple[S
     dials = [*hit_rate.coverage_dials(rate.loaded), overview_rows.rate_dial(front.traffic), *overview_rows.share_dials(front.traffic)]
     assert {dial.value for dial in dials} == {"no data"}
     assert "sampler" in dials[0].detail
-    assert why_rows.headline(answer).startswith("No change can be told: 59 of 59 lookups")
+    assert why_rows.headline(answer).startswith("No change can be told: 100 of 100 lookups")
     assert front.traffic.movers == ()
     assert rates.sampled_note(rate.loaded.counts).startswith("Telemetry is sampled: 100 of 100")
     no_parts(front.traffic, rate.loaded)
+
+
+def test_parts_that_are_not_weighed_explain_no_change(stores: tuple[Store, Store]) -> None:
+    made = [
+        dataclasses.replace(one, lookup=one.lookup._replace(namespace=("faq", "docs")[number % 2]))
+        for number, one in enumerate(rows(40, 60))
+    ]
+    hits = [dataclasses.replace(one, lookup=one.lookup._replace(sampler="threshold", kept_ratio=0.1)) for one in made[:40]]
+    front, _, answer = load(stores, [*hits, *made[40:], *rows(40, 60, at_ms=NOW - 3_600_000)])
+    assert front.traffic is not None
+    assert front.traffic.change is not None
+    assert front.traffic.change.clear
+    assert front.traffic.movers == ()
+    assert "explains" not in front.sentence
+    assert answer.change is not None
+    assert answer.change.clear
+    assert (answer.sides.found, answer.segments, answer.dimensions, answer.became, answer.examples) == (False, (), (), (), ())
+    assert why_rows.headline(answer).endswith("Telemetry is sampled: " + rates.NO_PARTS + ".")
 
 
 def test_other_filters_see_only_their_own_samples(stores: tuple[Store, Store]) -> None:
