@@ -153,6 +153,31 @@ def test_parts_that_are_not_weighed_explain_no_change(stores: tuple[Store, Store
     assert why_rows.headline(answer).endswith("Telemetry is sampled: " + rates.NO_PARTS + ".")
 
 
+@pytest.mark.parametrize(
+    ("kept_ratio", "gone", "value", "detail"),
+    [
+        (0.1, False, "80.0 %", "n = 1,100"),
+        (0.1, True, "no data", "telemetry is sampled: how much of what came before"),
+        (None, False, "no data", "100 of 200 lookups outlived a sampler"),
+    ],
+)
+def test_the_lifetime_s_rate_weighs_what_was_sampled_outside_the_window(
+    stores: tuple[Store, Store], kept_ratio: float | None, gone: bool, value: str, detail: str
+) -> None:
+    sampled = rows(84, 16, at_ms=NOW - 7_200_000, sampler="tail", kept_ratio=kept_ratio)
+    telemetry.write(stores[0], sampled, now_ms=NOW)
+    if gone:
+        with stores[0].write() as conn:
+            conn.exec_driver_sql(
+                "INSERT INTO removed (kind, before_ms, rows, last_ms, by_size) VALUES ('raw', ?, 1, 0, 0)", (NOW - 3_700_000,)
+            )
+    _, rate, _ = load(stores, rows(40, 60))
+    assert rate.loaded is not None
+    lifetime = next(dial for dial in worth.dials(rate.loaded.worth) if dial.label == "Lifetime")
+    assert lifetime.value == value
+    assert detail in lifetime.detail
+
+
 def test_other_filters_see_only_their_own_samples(stores: tuple[Store, Store]) -> None:
     load(stores, rows(10, 10, sampler="tail", kept_ratio=None, namespace="faq"))
     with stores[0].read() as conn:
