@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -93,7 +94,7 @@ def _compare(  # noqa: PLR0917 - one call
     scope = Scope() if kind == KIND_ALL else Scope(namespace=namespace)
     view = drift.load(lambda: telemetry, window=window, scope=scope, window_name="this time", embed=vectors.of)
     told = None if view.failures else as_json(view)
-    parameters = {"embedder": view.embedder, "why_no_vectors": vectors.why_not}
+    parameters = {"embedder": view.embedder, "why_no_vectors": view.why_no_vectors}
     return analyses.Analysis(kind, namespace, horizon, ctx.clock(), window.start_ms, window.end_ms, lookups, parameters, told)
 
 
@@ -108,15 +109,15 @@ class PromptVectors:
         self._embedder: Embedder | None = None
         self._asked = False
         self._runner = asyncio.Runner()
-        self.why_not = ""
+        self._none = ""
 
     def of(self, texts: Mapping[str, str]) -> Vectors:
-        """Return vectors of these texts by prompt; of none when the embedder fails, and `why_not` says why."""
+        """Return vectors of these texts by prompt; of none, and why not, when the embedder fails: the next texts are tried again."""
         if not self._asked:
             self._asked = True
-            self._embedder, self.why_not = self._ctx.embedder()
+            self._embedder, self._none = self._ctx.embedder()
         if self._embedder is None:
-            return NO_VECTORS
+            return replace(NO_VECTORS, why_not=self._none)
         name = self._embedder.id
         keys = {prompt: (name, digest(text)) for prompt, text in texts.items()}
         missing = list({keys[prompt]: text for prompt, text in texts.items() if keys[prompt] not in _remembered}.items())
@@ -126,9 +127,8 @@ class PromptVectors:
                 made = self._runner.run(self._embedder.embed([text[:MOST_CHARS] for _, text in part]))
                 _remembered.update({key: made[place] for place, (key, _) in enumerate(part)})
         except EngineError as error:
-            self.why_not = str(error)
             log.warning("prompts are compared by SimHash alone: %s", error)
-            return NO_VECTORS
+            return replace(NO_VECTORS, why_not=str(error))
         found = {prompt: _remembered[key] for prompt, key in keys.items()}
         while len(_remembered) > _MEMO:
             _remembered.popitem(last=False)

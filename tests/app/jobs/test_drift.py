@@ -117,6 +117,7 @@ def test_each_range_is_compared_over_all_and_by_namespace_and_the_page_reads_wha
         assert dataclasses.replace(shown, computed_ms=None) == now
         assert drift_rows.made(shown, NOW + 60_000).startswith("Computed by the worker 1 min ago")
         assert "vectors of words/64" in drift_rows.grouped_by(shown)
+        assert [dial.help for dial in drift_rows.dials(shown) if "vectors of words/64 have a cosine of 0.94" in dial.help]
         assert any("vectors of words/64" in str(row["measure"]) for row in drift_rows.panel_rows(shown))
 
 
@@ -171,7 +172,18 @@ def test_an_embedder_that_fails_leaves_simhashes_and_the_reason(wired: Wiring) -
         found = analyses.one(conn, kind="drift_all", namespace="", horizon="1h")
     assert found is not None
     assert found.parameters == {"embedder": "", "why_no_vectors": "the model cannot be loaded"}
-    assert "vectors" not in drift_rows.grouped_by(page(wired, Scope()))
+    assert drift_rows.grouped_by(page(wired, Scope())).endswith("; no vectors: the model cannot be loaded")
+
+
+def test_after_a_fault_that_passed_the_next_comparison_has_vectors_and_no_reason(wired: Wiring) -> None:
+    embedder = Words(broken=True)
+    vectors = drift.PromptVectors(context(wired, embedder))
+    found = vectors.of({"a": "hello"})
+    assert (found.embedder, dict(found.of), found.why_not) == ("", {}, "the model cannot be loaded")
+    embedder.broken = False
+    found = vectors.of({"a": "hello"})
+    assert (found.embedder, set(found.of), found.why_not) == ("words/64", {"a"}, "")
+    assert vectors.close() == "words/64"
 
 
 def test_an_embeddings_api_gets_no_recorded_prompt(tmp_path: Path) -> None:
