@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 
 from app.admin.context import AdminContext
 from app.jobs import ahead
-from app.jobs.run import LEASE_MS, JobRun
+from app.jobs.run import JobRun
 from app.views import drift
 from app.views.drift_ahead import EVERY_MS, KIND_ALL, KIND_NAMESPACE, LENGTH_MS, as_json
 from app.views.likeness import NO_VECTORS, Vectors
@@ -36,7 +34,6 @@ MOST_NAMESPACES: Final = 8
 MOST_CHARS: Final = 2_000  # of a prompt that is embedded: what comes after changes its vector little, and takes long
 _BATCH: Final = 8
 _MEMO: Final = 5_000  # vectors, 1.5 kB each
-_KEEP_S: Final = LEASE_MS / 3000
 
 
 def schedule(ops: Store, *, now_ms: int) -> None:
@@ -52,22 +49,10 @@ def run(run: JobRun) -> Mapping[str, Any]:
     except StoreMissing:
         return figures
     now = run.ctx.clock()
-    waiting = _waiting(run.ctx, telemetry, now)
-    figures["total"] = len(waiting)
-    began = time.monotonic()
     vectors = PromptVectors(run.ctx)
     try:
-        for number, (_, horizon, kind, namespace, lookups) in enumerate(waiting):
-            if time.monotonic() - began > ahead.BUDGET_S:
-                figures["put_off"] = len(waiting) - number
-                break
-            run.report(figures)
-            with ThreadPoolExecutor(1, thread_name_prefix="drift") as pool:
-                future = pool.submit(_compare, run.ctx, telemetry, vectors, horizon, kind, namespace, lookups, now)
-                while wait([future], timeout=_KEEP_S).not_done:
-                    run.keep(figures)
-            analyses.put(run.ctx.ops, future.result())
-            figures["done"] += 1
+        waiting = _waiting(run.ctx, telemetry, now)
+        ahead.work(run, KIND, waiting, lambda due: _compare(run.ctx, telemetry, vectors, *due[1:], now), figures)
     finally:
         figures["embedder"] = vectors.close()
     return figures
