@@ -60,10 +60,10 @@ class Wiring:
             return self._engine
 
     def embedder(self) -> tuple[Embedder | None, str]:
-        """Return a new embedder, which the caller closes, or None and why there is none."""
+        """Return a new embedder on this machine, which the caller closes, or None and why there is none."""
         from engine import embedders  # noqa: PLC0415 - its HTTP client is nothing that a page should wait for
 
-        return embedders.build(self.config.engine_settings())
+        return embedders.build_local(self.config.engine_settings())
 
     def admin(self, actor: Actor, origin: str) -> AdminContext:
         """Return the context in which this actor's acts are done. origin: console | cli | worker."""

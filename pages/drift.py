@@ -4,6 +4,7 @@ import streamlit as st
 
 from app.charts import drift as charts
 from app.ui import chrome, drift_panel, handles, panels, states, tables
+from app.ui.text import literal
 from app.views import drift, drift_rows, words
 
 selection = chrome.open_page("Drift", compare=True)
@@ -23,7 +24,7 @@ def body() -> None:
     chrome.dials(drift_rows.dials(view))
     st.caption(
         f"Now: {words.span(view.now.window.start_ms, view.now.window.end_ms)} · "
-        f"before: {words.span(view.before.window.start_ms, view.before.window.end_ms)} · {drift_rows.grouped_by(view)} · "
+        f"before: {words.span(view.before.window.start_ms, view.before.window.end_ms)} · {literal(drift_rows.grouped_by(view))} · "
         "the same text of two tenants counts as two prompts"
     )
     if view.panels:

@@ -44,7 +44,8 @@ def body() -> None:
     )
     left, right = st.columns([4, 5])  # the reasons are sentences
     with left:
-        panels.chart(rates.funnel(loaded.funnel), rows=hit_rate.funnel_rows(loaded), key="funnel", columns={"share": bar("share")})
+        if loaded.funnel:
+            panels.chart(rates.funnel(loaded.funnel), rows=hit_rate.funnel_rows(loaded), key="funnel", columns={"share": bar("share")})
     with right:
         st.markdown("**Why lookups missed, were bypassed or failed**")
         share = {"share": bar("share", help="Of all lookups with this outcome", width=120)}

@@ -17,7 +17,7 @@ class AdminContext:
     """telemetry: how to open the telemetry store, which only planning a warm-up needs. clock: Unix milliseconds.
 
     secret: signs preview tokens. pause: waits between two looks at what an act did. embedder: makes the installation's embedder, for
-    analyses alone; None with the reason where there is none.
+    analyses alone; None with the reason where there is none, or where texts would leave the machine.
     """
 
     ops: Store

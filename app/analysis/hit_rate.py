@@ -36,6 +36,13 @@ class Counts:
         """Sampled lookups that nobody says how to weigh. Above 0 no share is told: what a sampler prefers is not known."""
         return sum(one.lookups for one in self.sampled if one.ratio is None)
 
+    @property
+    def skewed(self) -> bool:
+        """True when a share of what came is no estimate of all's: not every lookup was kept with one and the same known probability."""
+        ratios = {one.ratio for one in self.sampled}
+        alike = len(ratios) == 1 and None not in ratios and sum(one.lookups for one in self.sampled) == self.total
+        return bool(self.sampled) and not alike
+
     def of(self, *outcomes: str) -> int:
         return sum(self.by_outcome.get(outcome, 0) for outcome in outcomes)
 

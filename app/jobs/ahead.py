@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, Final, TypeVar
 
+from app.jobs.run import LEASE_MS, JobRun
 from storage import analyses, jobs
 from storage.store import Store
 
 KINDS: Final = ("regret", "drift")  # of jobs; one at a time, so that a purge's reclaim always finds a thread
 BUDGET_S: Final = 60.0  # what is left over comes first the next time
 _KEEP_MS: Final = 7 * 86_400_000
+_KEEP_S: Final = LEASE_MS / 3000
+Due = TypeVar("Due")
 
 
 def schedule(ops: Store, *, kind: str, every_ms: int, now_ms: int, stored: tuple[str, ...]) -> None:
@@ -22,3 +28,23 @@ def schedule(ops: Store, *, kind: str, every_ms: int, now_ms: int, stored: tuple
     jobs.trim(ops, kind=kind, before_ms=now_ms - 86_400_000)
     for one in stored:
         analyses.forget(ops, kind=one, before_ms=now_ms - _KEEP_MS)
+
+
+def work(run: JobRun, kind: str, waiting: Sequence[Due], compute: Callable[[Due], analyses.Analysis], figures: dict[str, Any]) -> None:
+    """Compute and store what is due, in this order, while the budget lasts. figures: told on the way; done, total and put_off count.
+
+    Each is computed in a thread of its own, for it may take many seconds, and the job's lease is kept from here meanwhile.
+    """
+    figures |= {"done": 0, "total": len(waiting), "put_off": 0}
+    began = time.monotonic()
+    for number, due in enumerate(waiting):
+        if time.monotonic() - began > BUDGET_S:
+            figures["put_off"] = len(waiting) - number
+            return
+        run.report(figures)
+        with ThreadPoolExecutor(1, thread_name_prefix=kind) as pool:
+            future = pool.submit(compute, due)
+            while wait([future], timeout=_KEEP_S).not_done:
+                run.keep(figures)
+        analyses.put(run.ctx.ops, future.result())
+        figures["done"] += 1

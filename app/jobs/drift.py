@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from app.admin.context import AdminContext
 from app.jobs import ahead
-from app.jobs.run import LEASE_MS, JobRun
+from app.jobs.run import JobRun
 from app.views import drift
 from app.views.drift_ahead import EVERY_MS, KIND_ALL, KIND_NAMESPACE, LENGTH_MS, as_json
 from app.views.likeness import NO_VECTORS, Vectors
@@ -35,7 +34,6 @@ MOST_NAMESPACES: Final = 8
 MOST_CHARS: Final = 2_000  # of a prompt that is embedded: what comes after changes its vector little, and takes long
 _BATCH: Final = 8
 _MEMO: Final = 5_000  # vectors, 1.5 kB each
-_KEEP_S: Final = LEASE_MS / 3000
 
 
 def schedule(ops: Store, *, now_ms: int) -> None:
@@ -51,22 +49,10 @@ def run(run: JobRun) -> Mapping[str, Any]:
     except StoreMissing:
         return figures
     now = run.ctx.clock()
-    waiting = _waiting(run.ctx, telemetry, now)
-    figures["total"] = len(waiting)
-    began = time.monotonic()
     vectors = PromptVectors(run.ctx)
     try:
-        for number, (_, horizon, kind, namespace, lookups) in enumerate(waiting):
-            if time.monotonic() - began > ahead.BUDGET_S:
-                figures["put_off"] = len(waiting) - number
-                break
-            run.report(figures)
-            with ThreadPoolExecutor(1, thread_name_prefix="drift") as pool:
-                future = pool.submit(_compare, run.ctx, telemetry, vectors, horizon, kind, namespace, lookups, now)
-                while wait([future], timeout=_KEEP_S).not_done:
-                    run.keep(figures)
-            analyses.put(run.ctx.ops, future.result())
-            figures["done"] += 1
+        waiting = _waiting(run.ctx, telemetry, now)
+        ahead.work(run, KIND, waiting, lambda due: _compare(run.ctx, telemetry, vectors, *due[1:], now), figures)
     finally:
         figures["embedder"] = vectors.close()
     return figures
@@ -93,7 +79,7 @@ def _compare(  # noqa: PLR0917 - one call
     scope = Scope() if kind == KIND_ALL else Scope(namespace=namespace)
     view = drift.load(lambda: telemetry, window=window, scope=scope, window_name="this time", embed=vectors.of)
     told = None if view.failures else as_json(view)
-    parameters = {"embedder": view.embedder, "why_no_vectors": vectors.why_not}
+    parameters = {"embedder": view.embedder, "why_no_vectors": view.why_no_vectors}
     return analyses.Analysis(kind, namespace, horizon, ctx.clock(), window.start_ms, window.end_ms, lookups, parameters, told)
 
 
@@ -108,15 +94,15 @@ class PromptVectors:
         self._embedder: Embedder | None = None
         self._asked = False
         self._runner = asyncio.Runner()
-        self.why_not = ""
+        self._none = ""
 
     def of(self, texts: Mapping[str, str]) -> Vectors:
-        """Return vectors of these texts by prompt; of none when the embedder fails, and `why_not` says why."""
+        """Return vectors of these texts by prompt; of none, and why not, when the embedder fails: the next texts are tried again."""
         if not self._asked:
             self._asked = True
-            self._embedder, self.why_not = self._ctx.embedder()
+            self._embedder, self._none = self._ctx.embedder()
         if self._embedder is None:
-            return NO_VECTORS
+            return replace(NO_VECTORS, why_not=self._none)
         name = self._embedder.id
         keys = {prompt: (name, digest(text)) for prompt, text in texts.items()}
         missing = list({keys[prompt]: text for prompt, text in texts.items() if keys[prompt] not in _remembered}.items())
@@ -126,9 +112,8 @@ class PromptVectors:
                 made = self._runner.run(self._embedder.embed([text[:MOST_CHARS] for _, text in part]))
                 _remembered.update({key: made[place] for place, (key, _) in enumerate(part)})
         except EngineError as error:
-            self.why_not = str(error)
             log.warning("prompts are compared by SimHash alone: %s", error)
-            return NO_VECTORS
+            return replace(NO_VECTORS, why_not=str(error))
         found = {prompt: _remembered[key] for prompt, key in keys.items()}
         while len(_remembered) > _MEMO:
             _remembered.popitem(last=False)

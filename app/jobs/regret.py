@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +11,7 @@ from app.admin.context import AdminContext
 from app.analysis import regret
 from app.errors import AppError
 from app.jobs import ahead
-from app.jobs.run import LEASE_MS, JobRun, JobStopped
+from app.jobs.run import JobRun, JobStopped
 from engine.types import Policy
 from storage import analyses, labels, policies
 from storage.errors import StoreMissing
@@ -28,7 +26,6 @@ EVERY_MS: Final = 600_000
 SLOW_EVERY_MS: Final = 3_600_000  # a week changes little in ten minutes
 MOST_NAMESPACES: Final = 50
 MOST_LOOKUPS: Final = 100_000  # above it a sample of the keys: some six seconds of one core
-KEEP_S: Final = LEASE_MS / 3000
 
 
 def schedule(ops: Store, *, now_ms: int) -> None:
@@ -45,20 +42,7 @@ def run(run: JobRun) -> Mapping[str, Any]:
         return figures
     now = run.ctx.clock()
     waiting = _waiting(run.ctx, telemetry, now)
-    figures["total"] = len(waiting)
-    began = time.monotonic()
-    for number, (_, horizon, namespace, lookups) in enumerate(waiting):
-        if time.monotonic() - began > ahead.BUDGET_S:
-            figures["put_off"] = len(waiting) - number
-            break
-        run.report(figures)
-        # The first analysis compiles its loops for several seconds: the lease is kept from here meanwhile.
-        with ThreadPoolExecutor(1, thread_name_prefix="regret") as pool:
-            future = pool.submit(_analyse, run, telemetry, namespace, horizon, lookups, now)
-            while wait([future], timeout=KEEP_S).not_done:
-                run.keep(figures)
-        analyses.put(run.ctx.ops, future.result())
-        figures["done"] += 1
+    ahead.work(run, KIND, waiting, lambda due: _analyse(run, telemetry, *due[1:], now), figures)
     return figures
 
 
@@ -76,7 +60,7 @@ def _waiting(ctx: AdminContext, telemetry: Store, now: int) -> list[tuple[int, s
 
 
 def _analyse(  # noqa: PLR0917 - one call
-    run: JobRun, telemetry: Store, namespace: str, horizon: str, lookups: int, now: int
+    run: JobRun, telemetry: Store, horizon: str, namespace: str, lookups: int, now: int
 ) -> analyses.Analysis:
     with telemetry.read() as conn:
         kept_from_ms = horizons(conn).raw_ms

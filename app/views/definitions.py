@@ -68,9 +68,7 @@ DIALS: Final[dict[str, str]] = {
         "independent; the change is between samples of equal n."
     ),
     "Effective prompts": "2 to the power of the entropy: as varied as so many prompts that come equally often.",
-    "Entropy of clusters": (
-        "Entropy of groups of like prompts: prompts whose 64-bit SimHashes differ in 7 bits at most, a cosine of about 0.94."
-    ),
+    "Entropy of clusters": ("Entropy of groups of like prompts."),
     "Drift": (
         "How far the mix of prompts moved from the period chosen: Jensen-Shannon divergence, 0 to 1 bit, at equal n. Chance: "
         "parts of both windows dealt anew. A panel is changed only when chance is ruled out and the effect is worth acting on."

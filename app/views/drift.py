@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection
@@ -18,7 +19,6 @@ from app.views import causes, why, words
 from app.views.likeness import NO_VECTORS, Embed, Vectors, grouping, thinned
 from app.views.parts import Failure, attempt
 from storage.reads import drift as reads
-from storage.reads import hit_rate
 from storage.reads.drift import Asked, Mix, PromptSample
 from storage.reads.window import Scope, Window
 from storage.store import Store
@@ -108,8 +108,8 @@ class Found:
 class Drift:
     """clustered: the mix is of clusters of like prompts; else of exact prompts.
 
-    embedder: whose vectors a sample of the prompts was compared and grouped by; '' = SimHashes alone. computed_ms: when the worker did;
-    None = now.
+    embedder: whose vectors a sample of the prompts was compared and grouped by; '' = SimHashes alone, and why_no_vectors says why where
+    vectors were asked for. computed_ms: when the worker did; None = now.
     """
 
     sentence: str
@@ -126,6 +126,7 @@ class Drift:
     clustered: bool = False
     prompts_recorded: bool = True
     embedder: str = ""
+    why_no_vectors: str = ""
     computed_ms: int | None = None
     failures: tuple[Failure, ...] = ()
 
@@ -144,17 +145,31 @@ def load(
     compared = before or window.previous
 
     def read() -> Drift:
-        vectors = NO_VECTORS
         with telemetry().read() as conn:
             mine, earlier = (reads.mix(conn, one, scope) for one in (window, compared))
-            ids = [row.id for mix in (mine, earlier) for row in thinned(mix)]
-            texts = reads.texts(conn, ids) if embed and min(len(mine.rows), len(earlier.rows)) >= FEW else {}
+            equal = min(len(mine.rows), len(earlier.rows))
+            texts = _to_embed(conn, mine, earlier) if embed and equal >= FEW else {}
+            cut = why.cut_in(conn, window, scope) if equal >= FEW else None
+        vectors = NO_VECTORS
         if embed and texts:  # outside the snapshot: it may take seconds, and would keep the log from being folded in
             vectors = embed(texts)
+            if not vectors.why_not and not _enough(vectors, mine, earlier):
+                vectors = replace(NO_VECTORS, why_not=f"too few texts: {FEW} are needed in each window")
+        alike = grouping(mine, earlier, vectors=vectors)
+        panels: tuple[Panel, ...] = ()
+        season = None
+        if equal >= FEW:
+            panels = _panels(mine, earlier, alike[0], vectors, None if cut is None else abs(cut[1].now_ratio - cut[1].before_ratio))
+        if compared == window.previous and any(panel.certain and panel.large for panel in panels):
+            season = window.shifted(_DAY_MS if window.length_ms <= _DAY_MS else _WEEK_MS)
+            with telemetry().read() as conn:
+                other = reads.mix(conn, season, scope)
+                texts = _to_embed(conn, other) if vectors.of else {}
+            more = embed(texts) if embed and texts else NO_VECTORS
+            panels, season = _seasonal(panels, season, mine, other, replace(vectors, of={**vectors.of, **more.of}), clustered=alike[1])
+        told = _Compared(mine, earlier, *alike, vectors, panels, season)
         with telemetry().read() as conn:
-            return _read(
-                conn, window, compared, scope, mine=mine, earlier=earlier, vectors=vectors, window_name=window_name, before_name=before_name
-            )
+            return _drawn(conn, window, compared, told, window_name=window_name, before_name=before_name)
 
     part = attempt(TELEMETRY, read, hides="the mix of prompts and its change")
     if part.value is not None:
@@ -173,29 +188,29 @@ def named(view: Drift, *, window_name: str, before_name: str) -> Drift:
     return replace(view, sentence=sentence, bad=bad, before_name=before_name)
 
 
-def _read(
-    conn: Connection,
-    window: Window,
-    compared: Window,
-    scope: Scope,
-    *,
-    mine: Mix,
-    earlier: Mix,
-    vectors: Vectors,
-    window_name: str,
-    before_name: str,
-) -> Drift:
-    group, clustered = grouping(mine, earlier, vectors=vectors)
+class _Compared(NamedTuple):
+    mine: Mix
+    earlier: Mix
+    group: Mapping[str, str]
+    clustered: bool
+    vectors: Vectors
+    panels: tuple[Panel, ...]
+    season: Window | None
+
+
+def _to_embed(conn: Connection, *mixes: Mix) -> dict[str, str]:
+    return reads.texts(conn, [row.id for mix in mixes for row in thinned(mix)])
+
+
+def _enough(vectors: Vectors, *mixes: Mix) -> bool:
+    """Return whether each of the windows has vectors enough to be compared by them."""
+    return all(sum(row.prompt_hash in vectors.of for row in thinned(mix)) >= FEW for mix in mixes)
+
+
+def _drawn(conn: Connection, window: Window, compared: Window, told: _Compared, *, window_name: str, before_name: str) -> Drift:
+    mine, earlier, group, clustered, vectors, panels, season = told
     equal = min(len(mine.rows), len(earlier.rows))
     now, before = (_side(one, found, group, equal) for one, found in ((window, mine), (compared, earlier)))
-    panels: tuple[Panel, ...] = ()
-    season = None
-    if equal >= FEW:
-        step = why.step_of(window)
-        cut = why.cut_of(hit_rate.series(conn, window, scope, step_ms=step), window, step)
-        panels = _panels(mine, earlier, group, vectors, None if cut is None else abs(cut[1].now_ratio - cut[1].before_ratio))
-        if compared == window.previous and any(panel.certain and panel.large for panel in panels):
-            panels, season = _seasonal(conn, window, scope, panels, mine=mine, group=group)
     fresh, gone = _kinds(mine, earlier, group), _kinds(earlier, mine, group)
     found = findings([Served(row.prompt_hash, group[row.prompt_hash], row.entry_id, row.outcome in HITS) for row in mine.rows])
     if not clustered:
@@ -220,6 +235,7 @@ def _read(
         clustered=clustered,
         prompts_recorded=not texts or any(sample.prompt is not None for sample in texts.values()),
         embedder=vectors.embedder,
+        why_no_vectors=vectors.why_not,
     )
 
 
@@ -275,8 +291,8 @@ def _changes(
         return drift.of_numbers(sides[0], sides[1]) if min(map(len, sides)) >= FEW else None
 
     def as_vectors() -> Change | None:
-        told = [[vectors.of[row.prompt_hash] for row in thinned(mix) if row.prompt_hash in vectors.of] for mix in (earlier, mine)]
-        if min(map(len, told)) >= FEW:
+        if vectors.of:
+            told = [[vectors.of[row.prompt_hash] for row in thinned(mix) if row.prompt_hash in vectors.of] for mix in (earlier, mine)]
             return drift.of_vectors(np.stack(told[0]), np.stack(told[1]))
         sides = [parse([row.prompt_simhash for row in mix.rows if len(row.prompt_simhash) == 16]) for mix in (earlier, mine)]
         return drift.of_hashes(sides[0].astype(np.uint64), sides[1].astype(np.uint64)) if min(map(len, sides)) >= FEW else None
@@ -305,17 +321,19 @@ def _panels(mine: Mix, earlier: Mix, group: Mapping[str, str], vectors: Vectors,
 
 
 def _seasonal(
-    conn: Connection, window: Window, scope: Scope, panels: Sequence[Panel], *, mine: Mix, group: Mapping[str, str]
+    panels: tuple[Panel, ...], season: Window, mine: Mix, other: Mix, vectors: Vectors, *, clustered: bool
 ) -> tuple[tuple[Panel, ...], Window | None]:
-    """Return the panels, those in alarm compared with the same time a day (a wide window: a week) before, where it is recorded."""
-    season = window.shifted(_DAY_MS if window.length_ms <= _DAY_MS else _WEEK_MS)
-    other = reads.mix(conn, season, scope)
+    """Return the panels, those in alarm compared with the same time a day (a wide window: a week) before, where it is recorded.
+
+    The measure is the alarm's own: vectors where it was of vectors, clusters where it was of clusters; else there is no verdict.
+    """
     if min(len(other.rows), len(mine.rows)) < FEW:
-        return tuple(panels), None
-    # One grouping for all three windows: a cluster's name must mean the same in each.
-    joint, _ = grouping(mine, other)
-    keys = [panel.key for panel in panels if panel.certain and panel.large and panel.key != "hit_rate"]
-    found = _changes(mine, other, {**group, **joint}, keys)
+        return panels, None
+    joint, joined = grouping(mine, other, vectors=vectors)
+    measured = not vectors.of or _enough(vectors, mine, other)
+    unlike = {"mix": not measured or joined != clustered, "vectors": not measured, "hit_rate": True}
+    keys = [panel.key for panel in panels if panel.certain and panel.large and not unlike.get(panel.key)]
+    found = _changes(mine, other, joint, keys, vectors)
     return tuple(Panel(one.key, one.change, one.p_value, found.get(one.key), one.psi) for one in panels), season
 
 

@@ -11,8 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.views import drift
 from app.views.drift import Drift
-from app.views.parts import attempt
+from app.views.parts import Part, attempt
 from storage import analyses
+from storage.reads import drift as reads
+from storage.reads.drift import MAX_SAMPLES, PromptSample
 from storage.reads.window import Scope, Window
 from storage.store import Store
 
@@ -23,6 +25,7 @@ KIND_ALL: Final = "drift_all"  # of all of them together
 EVERY_MS: Final = {"1h": 300_000, "6h": 600_000, "24h": 1_800_000, "7d": 3_600_000}
 LENGTH_MS: Final = {"1h": 3_600_000, "6h": 21_600_000, "24h": 86_400_000, "7d": 604_800_000}
 LATE: Final = 3
+Samples = tuple[PromptSample, ...]
 
 
 def load(
@@ -45,7 +48,7 @@ def load(
     if horizon in EVERY_MS and scoped and before in {None, window.previous}:
         kept = attempt(OPS, lambda: _kept(ops(), str(horizon), scope, now_ms)).value
         if kept is not None:
-            return drift.named(kept, window_name=window_name, before_name=before_name)
+            return drift.named(_recalled(kept, telemetry), window_name=window_name, before_name=before_name)
     return drift.load(telemetry, window=window, scope=scope, window_name=window_name, before=before, before_name=before_name)
 
 
@@ -64,12 +67,46 @@ def _adapter() -> TypeAdapter[Drift]:
     return TypeAdapter(Drift)
 
 
+def _with_samples(view: Drift, of: Callable[[Samples], Samples]) -> Drift:
+    new, vanished = (tuple(replace(kind, samples=of(kind.samples)) for kind in kinds) for kinds in (view.new, view.vanished))
+    return replace(view, new=new, vanished=vanished, findings=tuple(replace(one, samples=of(one.samples)) for one in view.findings))
+
+
+def _recalled(view: Drift, telemetry: Callable[[], Store]) -> Drift:
+    """Return the view with its samples' texts, tenants and namespaces, as far as telemetry still holds them."""
+    ids: set[int] = set()
+
+    def gathered(samples: Samples) -> Samples:
+        ids.update(sample.id for sample in samples)
+        return samples
+
+    _with_samples(view, gathered)
+    wanted = sorted(ids)
+
+    def read() -> dict[int, PromptSample]:
+        found: dict[int, PromptSample] = {}
+        with telemetry().read() as conn:
+            for at in range(0, len(ids), MAX_SAMPLES):
+                found |= {sample.id: sample for sample in reads.samples(conn, wanted[at : at + MAX_SAMPLES]).values()}
+        return found
+
+    part = attempt(drift.TELEMETRY, read, hides="texts, tenants and namespaces of prompts") if ids else Part({})
+    known = {(sample.id, sample.prompt_hash): sample for sample in (part.value or {}).values()}  # a number may be given again
+
+    def told(samples: Samples) -> Samples:
+        return tuple(known[one.id, one.prompt_hash] for one in samples if (one.id, one.prompt_hash) in known)
+
+    return replace(_with_samples(view, told), failures=(part.failure,) if part.failure else ())
+
+
 def as_json(view: Drift) -> dict[str, Any]:
-    return dict(_adapter().dump_python(view, mode="json"))
+    """Return the view for the record of acts: its prompts by number and hash alone, for what telemetry forgets must be gone."""
+    nameless = _with_samples(view, lambda samples: tuple(PromptSample(one.prompt_hash, None, "", "", one.id) for one in samples))
+    return dict(_adapter().dump_python(nameless, mode="json"))
 
 
 def from_json(told: Mapping[str, Any]) -> Drift | None:
-    """Return what `as_json` was given; None for what another version wrote."""
+    """Return what `as_json` was given, without the texts; None for what another version wrote."""
     try:
         return _adapter().validate_python(dict(told))
     except ValidationError:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.analysis.clusters import LEAST_COSINE, RADIUS
 from app.analysis.drift import Change
 from app.analysis.entropy import Entropy
 from app.views import words
@@ -53,10 +54,19 @@ def dials(view: Drift) -> list[Dial]:
         grouped = view.now.clusters
         detail = f"{words.count(grouped.kinds)} clusters, as varied as {grouped.effective:,.0f} equal ones"
         moved = _moved(view.now.rarefied_cluster_bits, view.before.rarefied_cluster_bits if view.before else None)
-        found.append(Dial("Entropy of clusters", f"{grouped.bits:.2f} bits", detail, moved))
+        found.append(Dial("Entropy of clusters", f"{grouped.bits:.2f} bits", detail, moved, help=_alike(view)))
     if before:
         found += _compared(view, min(mix.n, before.n) >= FEW)
     return found
+
+
+def _alike(view: Drift) -> str:
+    """Return which prompts are one cluster."""
+    hashed = f"whose 64-bit SimHashes differ in {RADIUS} bits at most, a cosine of about 0.94"
+    if not view.embedder:
+        return f"Alike are prompts {hashed}."
+    made = words.one_line(view.embedder, 40)
+    return f"Alike are prompts of the sample whose vectors of {made} have a cosine of {LEAST_COSINE} or more, and others {hashed}."
 
 
 def grouped_by(view: Drift) -> str:
@@ -64,7 +74,8 @@ def grouped_by(view: Drift) -> str:
     if view.embedder:
         rest = ", the others' SimHashes" if view.clustered else ""
         return f"likeness is by vectors of {words.one_line(view.embedder, 40)} of a sample of the prompts{rest}"
-    return "clusters are of SimHashes" if view.clustered else "no SimHashes are recorded: exact prompts only"
+    told = "clusters are of SimHashes" if view.clustered else "too few SimHashes are recorded: exact prompts only"
+    return f"{told}; no vectors: {words.one_line(view.why_no_vectors, 120)}" if view.why_no_vectors else told
 
 
 def made(view: Drift, now_ms: int) -> str:

@@ -132,8 +132,8 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
     kinds = {cell.cache_kind for cell in cells} - {rates.RESPONSE}
     return Loaded(
         counts=counts,
-        buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms),
-        funnel=rates.funnel(cells),
+        buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=counts),
+        funnel=() if counts.skewed else rates.funnel(cells),
         places=tuple(places),
         reasons=_reasons(cells),
         others=tuple(
@@ -183,7 +183,7 @@ def _sentence(loaded: Loaded | None, window_name: str, before_name: str) -> tupl
         told += f", {'up' if change.ratio > 0 else 'down'} {abs(change.ratio) * 100:.1f} points on {before_name}"
     told += f": {words.listed(parts)}." if parts else ": no hits."
     lost = next((reason for reason in sorted(loaded.reasons, key=lambda r: -r.lookups) if reason.outcome == "miss"), None)
-    if lost:
+    if lost and not loaded.counts.skewed:
         told += f" Most misses: {_miss(lost.reason)} ({words.count(lost.lookups)} of {words.count(lost.of)})."
     return told, bool(change and moved and change.ratio < 0)
 
@@ -230,7 +230,7 @@ def segment_rows(loaded: Loaded) -> list[dict[str, object]]:
     """Return the 500 busiest of namespace × tenant × model, with n and interval. None where nothing was eligible."""
     rows: list[dict[str, object]] = []
     for place in loaded.places:
-        counts = Counts(place.by_outcome)
+        counts = rates.part_of(loaded.counts, Counts(place.by_outcome))
         share = counts.hit_rate
         rows.append(
             {
@@ -278,7 +278,7 @@ def funnel_rows(loaded: Loaded) -> list[dict[str, object]]:
 def reason_rows(loaded: Loaded) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for reason in loaded.reasons:
-        share = wilson(reason.lookups, reason.of)
+        share = None if loaded.counts.skewed else wilson(reason.lookups, reason.of)
         rows.append(
             {
                 "outcome": words.OUTCOME_NAMES[reason.outcome],

@@ -20,10 +20,11 @@ _HASHED = 0.8  # share of lookups with a SimHash or a vector from which clusters
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """Vectors of prompts, L2-normalised, by prompt, and who made them."""
+    """Vectors of prompts, L2-normalised, by prompt, and who made them. why_not: why there are none."""
 
     embedder: str
     of: Mapping[str, NDArray[np.float32]]
+    why_not: str = ""
 
 
 NO_VECTORS = Vectors("", MappingProxyType({}))

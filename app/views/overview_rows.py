@@ -41,7 +41,7 @@ def _share(traffic: Traffic, label: str, outcomes: tuple[str, ...], *, up_is_goo
     told = "" if change is None else f"{words.points(change)}{'' if change.clear else ', within noise'}"
     good = None if change is None or not change.clear or up_is_good is None else (change.ratio > 0) == up_is_good
     course = [bucket.counts.share(*outcomes) for bucket in traffic.buckets]
-    spark = words.spark([None if part is None else part.ratio for part in course], top=1.0)
+    spark = "" if traffic.counts.skewed else words.spark([None if part is None else part.ratio for part in course], top=1.0)
     return Dial(label, words.percent(share), detail, told, good, spark=spark)
 
 

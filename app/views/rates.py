@@ -21,6 +21,7 @@ LATE_MS = MINUTE_MS  # exporters send every few seconds and retry; a bucket that
 # What a page's totals are read by: without tenants and models, of which there may be very many.
 BY = ("cache_kind", "namespace", "tier", "outcome", "reason")
 TIERS = ("memory", "store", "vector")
+NONE = Counts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,18 @@ class Bucket:
     provisional: bool
 
 
-def buckets(rows: Iterable[Count], window: Window, *, cache_kind: str, now_ms: int) -> tuple[Bucket, ...]:
-    """Return every bucket of the window, those without lookups too: a gap is a gap."""
+def part_of(whole: Counts, part: Counts) -> Counts:
+    """Return a part's counts, of which no share is told where what came of the whole is skewed: how it was kept is known of all alone."""
+    return replace(part, sampled=(Sampled(None, "", part.total),)) if whole.skewed else part
+
+
+def buckets(rows: Iterable[Count], window: Window, *, cache_kind: str, now_ms: int, whole: Counts = NONE) -> tuple[Bucket, ...]:
+    """Return every bucket of the window, those without lookups too: a gap is a gap. whole: the window's counts, weighed."""
     by_time: dict[int, list[tuple[str, int]]] = {at: [] for at in window.buckets}
     for row in rows:
         if row.cache_kind == cache_kind and row.at_ms in by_time:
             by_time[row.at_ms].append((row.outcome, row.lookups))
-    return tuple(Bucket(at, count(pairs), at + window.bucket_ms + LATE_MS > now_ms) for at, pairs in by_time.items())
+    return tuple(Bucket(at, part_of(whole, count(pairs)), at + window.bucket_ms + LATE_MS > now_ms) for at, pairs in by_time.items())
 
 
 def totals(cells: Iterable[Cell], *, cache_kind: str = RESPONSE) -> Counts:
@@ -64,6 +70,9 @@ def nothing(counts: Counts) -> str:
     return refusal(counts) or "no eligible lookups"
 
 
+NO_PARTS = "no rate over time or of a part is told, and none explains a change, for not all were kept alike"
+
+
 def sampled_note(counts: Counts) -> str:
     """Return what sampling means for the page's numbers, '' when nobody samples."""
     if not counts.sampled:
@@ -71,10 +80,10 @@ def sampled_note(counts: Counts) -> str:
     if counts.untold:
         return f"Telemetry is sampled: {refusal(counts)}. Counts and sums are of what came"
     n = words.count(sum(one.lookups for one in counts.sampled))
-    return (
-        f"Telemetry is sampled: {n} of {words.count(counts.total)} lookups were kept with a known probability. Rates weigh them by its "
-        "inverse; charts, tables and sums are of what came"
-    )
+    head = f"Telemetry is sampled: {n} of {words.count(counts.total)} lookups were kept with a known probability"
+    if counts.skewed:
+        return f"{head}. Rates of the whole time weigh them by its inverse; {NO_PARTS}. Charts, tables and sums are of what came"
+    return f"{head}, the same for all: rates stand. Charts, tables and sums are of what came"
 
 
 def by(cells: Iterable[Cell], dimension: str, *, cache_kind: str = RESPONSE) -> dict[str, Counts]:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from app.analysis.adwin import Cut, adwin
 from app.analysis.attribution import Cells, Dimension, Segment, by_dimension, explain, tabulate
-from app.analysis.hit_rate import ELIGIBLE, HITS, Counts
+from app.analysis.hit_rate import ELIGIBLE, HITS, Counts, count
 from app.analysis.intervals import Difference, Share, difference
 from app.views import causes, marks, rates
 from app.views.causes import MIN_CHANGE, Became, Event, Verdict
@@ -73,9 +73,15 @@ def cut_of(rows: Sequence[Count], window: Window, step_ms: int) -> tuple[int, Cu
     return (times[worth[-1].at], worth[-1]) if worth else None
 
 
-def step_of(window: Window) -> int:
-    """Return the width of the blocks in which a change is looked for: at most 360 of them."""
-    return coarse(window, _MOST_BLOCKS)
+def cut_in(conn: Connection, window: Window, scope: Scope) -> tuple[int, Cut] | None:
+    """Return when the rate last changed within the window, in at most 360 blocks, as `cut_of` does; None where none can be told."""
+    step = coarse(window, _MOST_BLOCKS)
+    rows = hit_rate.series(conn, window, scope, step_ms=step)
+    return None if _of_series(conn, window, scope, rows).skewed else cut_of(rows, window, step)
+
+
+def _of_series(conn: Connection, window: Window, scope: Scope, rows: Sequence[Count]) -> Counts:
+    return rates.weighed(conn, window, scope, count((row.outcome, row.lookups) for row in rows if row.cache_kind == rates.RESPONSE))
 
 
 def sides_of(
@@ -87,8 +93,7 @@ def sides_of(
         now = Window(at, window.end_ms)
         return Sides(now, now.previous, "as long before it")
     if find:
-        step = step_of(window)
-        found = cut_of(hit_rate.series(conn, window, scope, step_ms=step), window, step)
+        found = cut_in(conn, window, scope)
         if found:
             at = found[0]
             start = max(window.start_ms, at - max(window.end_ms - at, 15 * MINUTE_MS))
@@ -132,6 +137,8 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
     if refused:
         return Why(sides, None, None, now, before, (), (), (), (), (), Verdict("none", refused), 1, ())
     if min(now.eligible, before.eligible) < FEW:
+        return Why(sides, now.hit_rate, before.hit_rate, now, before, (), (), (), (), (), causes.UNKNOWN, 1, ())
+    if now.skewed or before.skewed:
         return Why(sides, now.hit_rate, before.hit_rate, now, before, (), (), (), (), (), causes.UNKNOWN, 1, ())
     mine, earlier = (changes.segments(conn, side, scope) for side in (sides.now, sides.before))
     cells: Cells = tabulate(DIMENSIONS, earlier.counts, mine.counts)
@@ -191,4 +198,6 @@ def _joined(told: Why, seen: Sequence[Mark], failure: Failure | None) -> Why:
         return replace(told, failures=(failure,) if failure else ())
     events = tuple(sorted([*told.events, *(causes.of_mark(mark) for mark in seen)], key=lambda event: event.at_ms))
     verdict = causes.verdict(told.change, told.segments, told.became, events, told.sides.now)
+    if verdict.whose != "none" and (told.counts_now.skewed or told.counts_before.skewed):
+        verdict = Verdict("open", f"telemetry is sampled: {rates.NO_PARTS}")
     return replace(told, events=events, verdict=verdict, failures=(failure,) if failure else ())

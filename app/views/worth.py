@@ -47,6 +47,7 @@ class Worth:
     usd: Savings
     ms: Savings
     sampled: bool = False
+    no_lifetime: str = ""  # why there is none
 
 
 NOTHING = Worth(
@@ -78,7 +79,7 @@ def load(
     found = hit_rate.clusters(conn, shown, scope, scales=scales)
     first_ms = window.extent(conn).first_ms
     counts = rates.totals(cells)
-    lifetime, since_ms = _lifetime(conn, shown, scope)
+    lifetime, since_ms, no_lifetime = _lifetime(conn, shown, scope)
     timed = [cell for cell in mine if cell.outcome not in HITS]
     timed_n = sum(cell.lookup_us_n for cell in timed)
     held = sum(cell.lookups for cell in mine if cell.outcome == "miss" and cell.reason == HELD_OUT)
@@ -92,6 +93,7 @@ def load(
         without_holdout=wilson(counts.hits + held, counts.eligible) if held else None,
         lifetime=lifetime,
         since_ms=since_ms,
+        no_lifetime=no_lifetime,
         usd=savings(
             gross=sum(cell.saved_nusd for cell in hits) / 1e9,
             hits_known=sum(cell.saved_usd_n for cell in hits),
@@ -126,10 +128,16 @@ def limits(ratio: Ratio | None, share: Share) -> str:
     return f"{ratio.low_ratio * 100:.1f}–{ratio.high_ratio * 100:.1f} %"
 
 
-def _lifetime(conn: Connection, shown: Window, scope: Scope) -> tuple[Share | None, int | None]:
-    """Return the hit rate of all that rollups still hold, and since when."""
-    rows = [row for row in hit_rate.totals(conn, Window(0, shown.end_ms), scope) if row.cache_kind == rates.RESPONSE]
-    return count((row.outcome, row.lookups) for row in rows).hit_rate, min((row.at_ms for row in rows), default=None)
+def _lifetime(conn: Connection, shown: Window, scope: Scope) -> tuple[Share | None, int | None, str]:
+    """Return the hit rate of all that rollups still hold, since when, and why there is none."""
+    whole = Window(0, shown.end_ms)
+    rows = [row for row in hit_rate.totals(conn, whole, scope) if row.cache_kind == rates.RESPONSE]
+    counts = rates.weighed(conn, whole, scope, count((row.outcome, row.lookups) for row in rows))
+    since_ms = min((row.at_ms for row in rows), default=None)
+    raw_ms = window.horizons(conn).raw_ms
+    if counts.sampled and not counts.untold and since_ms is not None and since_ms < raw_ms:
+        return None, since_ms, f"telemetry is sampled: how much of what came before {words.instant(raw_ms)[:10]} was kept is known no more"
+    return counts.hit_rate, since_ms, rates.nothing(counts) if counts.hit_rate is None else ""
 
 
 def _tokens(cells: Sequence[Cell], found: Sequence[Cluster]) -> Weighted:
@@ -208,7 +216,7 @@ def dials(worth: Worth) -> list[Dial]:
         Dial(
             "Lifetime",
             words.percent(worth.lifetime),
-            f"since {words.instant(worth.since_ms)[:10]}, n = {words.count(worth.lifetime.n)}" if worth.lifetime else "no eligible lookups",
+            f"since {words.instant(worth.since_ms)[:10]}, n = {words.count(worth.lifetime.n)}" if worth.lifetime else worth.no_lifetime,
         ),
         _net_money(worth.usd),
         _net_time(worth.ms),

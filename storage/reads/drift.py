@@ -18,12 +18,13 @@ MAX_SAMPLES = 200
 
 @dataclass(frozen=True, slots=True)
 class PromptSample:
-    """One prompt's newest text (None where texts are not recorded) and where it was asked."""
+    """One prompt's newest text (None where texts are not recorded) and where it was asked. id: of the lookup that it was read from."""
 
     prompt_hash: str
     prompt: str | None
     namespace: str
     tenant: str
+    id: int
 
 
 class Asked(NamedTuple):

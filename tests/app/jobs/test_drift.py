@@ -8,6 +8,7 @@ import hashlib
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from app.wiring import Wiring
 from engine.embedders.base import Embedder
 from engine.errors import EmbedderUnavailable
 from storage import analyses, jobs
+from storage.errors import StoreMissing
 from storage.reads.window import Scope, Window
 from storage.store import open_telemetry
 from tests.app import support
@@ -79,6 +81,10 @@ def _an_hour_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drift, "LENGTH_MS", {"1h": 3_600_000})
 
 
+def no_store() -> NoReturn:
+    raise StoreMissing("there is no telemetry database yet")
+
+
 def context(wired: Wiring, embedder: Words | None = None) -> AdminContext:
     made: tuple[Embedder | None, str] = (embedder, "" if embedder else "embedder is none")
     return dataclasses.replace(support.admin(wired, clock=lambda: NOW), embedder=lambda: made)
@@ -111,6 +117,7 @@ def test_each_range_is_compared_over_all_and_by_namespace_and_the_page_reads_wha
         assert dataclasses.replace(shown, computed_ms=None) == now
         assert drift_rows.made(shown, NOW + 60_000).startswith("Computed by the worker 1 min ago")
         assert "vectors of words/64" in drift_rows.grouped_by(shown)
+        assert [dial.help for dial in drift_rows.dials(shown) if "vectors of words/64 have a cosine of 0.94" in dial.help]
         assert any("vectors of words/64" in str(row["measure"]) for row in drift_rows.panel_rows(shown))
 
 
@@ -133,6 +140,31 @@ def test_what_is_not_computed_ahead_or_is_old_is_compared_now(wired: Wiring, sco
 
 
 @pytest.mark.usefixtures("_an_hour_alone")
+def test_no_text_and_no_tenant_is_kept_in_the_record_of_acts_and_what_telemetry_forgot_is_gone(wired: Wiring, tmp_path: Path) -> None:
+    worked(context(wired))
+    shown = page(wired, Scope())
+    samples = [sample for kinds in (shown.new, shown.vanished, shown.findings) for kind in kinds for sample in kind.samples]
+    texts = {sample.prompt for sample in samples if sample.prompt}
+    assert texts
+    with wired.ops().read() as conn:
+        stored = " ".join(row.result for row in conn.exec_driver_sql("SELECT result FROM analyses"))
+    assert not [word for word in texts | {sample.tenant for sample in samples} if word and word in stored]
+
+    forgot = telemetry.open_store(tmp_path)
+    with contextlib.closing(forgot):
+        later = drift_ahead.load(
+            lambda: forgot, wired.ops, window=HOUR, scope=Scope(), window_name="the last hour", horizon="1h", now_ms=NOW
+        )
+    assert later.computed_ms == shown.computed_ms
+    assert [kind.samples for kind in later.new] == [()] * len(shown.new)
+    assert [row["lookups"] for row in drift_rows.kind_rows(later.new)] == [kind.lookups for kind in shown.new]
+
+    gone = drift_ahead.load(no_store, wired.ops, window=HOUR, scope=Scope(), window_name="the last hour", horizon="1h", now_ms=NOW)
+    assert [failure.source for failure in gone.failures] == [compared.TELEMETRY]
+    assert gone.now == shown.now
+
+
+@pytest.mark.usefixtures("_an_hour_alone")
 def test_an_embedder_that_fails_leaves_simhashes_and_the_reason(wired: Wiring) -> None:
     ctx = context(wired, Words(broken=True))
     assert worked(ctx)["done"] == 4
@@ -140,7 +172,28 @@ def test_an_embedder_that_fails_leaves_simhashes_and_the_reason(wired: Wiring) -
         found = analyses.one(conn, kind="drift_all", namespace="", horizon="1h")
     assert found is not None
     assert found.parameters == {"embedder": "", "why_no_vectors": "the model cannot be loaded"}
-    assert "vectors" not in drift_rows.grouped_by(page(wired, Scope()))
+    assert drift_rows.grouped_by(page(wired, Scope())).endswith("; no vectors: the model cannot be loaded")
+
+
+def test_after_a_fault_that_passed_the_next_comparison_has_vectors_and_no_reason(wired: Wiring) -> None:
+    embedder = Words(broken=True)
+    vectors = drift.PromptVectors(context(wired, embedder))
+    found = vectors.of({"a": "hello"})
+    assert (found.embedder, dict(found.of), found.why_not) == ("", {}, "the model cannot be loaded")
+    embedder.broken = False
+    found = vectors.of({"a": "hello"})
+    assert (found.embedder, set(found.of), found.why_not) == ("words/64", {"a"}, "")
+    assert vectors.close() == "words/64"
+
+
+def test_an_embeddings_api_gets_no_recorded_prompt(tmp_path: Path) -> None:
+    told = {"EMBEDDER": "http://127.0.0.1:9/v1", "EMBEDDER_MODEL": "m", "EMBEDDER_DIMENSION": "8"}
+    wiring = support.wiring(tmp_path, **{f"CACHESCOPE_{name}": value for name, value in told.items()})
+    with contextlib.closing(wiring):
+        assert support.admin(wiring).embedder() == (
+            None,
+            "the embedder is an embeddings API: recorded prompts are not sent to it for an analysis",
+        )
 
 
 @pytest.mark.usefixtures("_an_hour_alone")

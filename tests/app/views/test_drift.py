@@ -1,13 +1,14 @@
 """What the drift page says of two windows."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
 import pytest
 
-from app.views import drift, drift_rows
+from app.views import drift, drift_rows, likeness
 from storage import spans
 from storage.errors import StoreMissing
 from storage.reads.window import Scope, Window
@@ -107,6 +108,65 @@ def test_a_daily_rhythm_is_no_drift(store: Store) -> None:
     assert not view.bad
     assert "changed as at the same time on" in view.sentence
     assert "as at the same time before" in {row["verdict"] for row in drift_rows.panel_rows(view)}
+
+
+def _asked(store: Store, topics: dict[str, int], *, minute: int, first: int) -> None:
+    """Lookups of topics, each in words of its own."""
+    asked = [topic for topic, times in topics.items() for _ in range(times)]
+    random.Random(first).shuffle(asked)
+    made = [
+        Made(
+            first + number,
+            start_ns=START_NS + minute * MINUTE_NS + number * 1_000_000,
+            extra={"prompt_hash": f"{topic}{first + number}", "prompt": f"{topic} {first + number}"},
+        )
+        for number, topic in enumerate(asked)
+    ]
+    spans.write(store, [batch(*made)], now_ms=START_MS)
+
+
+def _embed(texts: Mapping[str, str]) -> likeness.Vectors:
+    found = {}
+    for name, text in texts.items():
+        topic, number = text.split()
+        vector = np.random.default_rng(int(number)).normal(0, 0.02, 16)
+        vector[len(topic)] += 1
+        found[name] = (vector / np.linalg.norm(vector)).astype(np.float32)
+    return likeness.Vectors("topics", found)
+
+
+def test_a_daily_rhythm_is_judged_by_the_vectors_that_raised_the_alarm(store: Store) -> None:
+    _asked(store, {"lunch": 150, "news": 50}, minute=1, first=0)
+    _asked(store, {"news": 200}, minute=-30, first=1_000)
+    _asked(store, {"lunch": 150, "news": 50}, minute=1 - 24 * 60, first=2_000)
+
+    def load(embed: likeness.Embed) -> tuple[drift.Drift, dict[str, drift.Panel]]:
+        view = drift.load(lambda: store, window=NOW, scope=Scope(), window_name="the last hour", embed=embed)
+        return view, {panel.key: panel for panel in view.panels}
+
+    view, panels = load(_embed)
+    assert all(panels[key].certain and panels[key].large and panels[key].rhythm for key in ("mix", "vectors"))
+    assert not view.bad
+
+    calls: list[int] = []
+
+    def fails_at_last(texts: Mapping[str, str]) -> likeness.Vectors:
+        calls.append(len(texts))
+        return _embed(texts) if len(calls) == 1 else likeness.Vectors("", {}, "the model is gone")
+
+    view, panels = load(fails_at_last)
+    assert len(calls) == 2
+    assert [panels[key].seasonal for key in ("mix", "vectors")] == [None, None]
+    assert all(panels[key].alarm for key in ("mix", "vectors"))
+
+
+def test_too_few_vectors_leave_simhashes_and_the_reason(store: Store) -> None:
+    _asked(store, {"lunch": 150}, minute=1, first=0)
+    _mixed(store, {"news": 150}, minute=-30, first=1_000, prompt_simhash="00000000000000ff")
+    view = drift.load(lambda: store, window=NOW, scope=Scope(), window_name="the last hour", embed=_embed)
+    assert view.embedder == ""
+    assert "no vectors: too few texts: 100 are needed in each window" in drift_rows.grouped_by(view)
+    assert all("vectors of" not in str(row["measure"]) for row in drift_rows.panel_rows(view))
 
 
 def test_clusters_are_of_simhashes_and_samples_are_readable(store: Store) -> None:

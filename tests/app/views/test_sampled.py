@@ -9,6 +9,7 @@ import pytest
 
 from app.analysis.hit_rate import Sampled, count
 from app.analysis.intervals import weighed, wilson
+from app.charts import rates as charts
 from app.views import hit_rate, overview, overview_rows, rates, why, why_rows, worth
 from storage.reads.window import Scope, Window
 from storage.store import Store, open_ops
@@ -28,8 +29,10 @@ def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
         store.close()
 
 
-def rows(hits: int, misses: int, **changes: object) -> list[Made]:
-    made = list(telemetry.make(start_ms=NOW - 3_000_000, end_ms=NOW - 60_000, per_minute=(hits + misses + 40) / 49))[: hits + misses]
+def rows(hits: int, misses: int, *, at_ms: int = NOW, **changes: object) -> list[Made]:
+    made = list(telemetry.make(start_ms=at_ms - 3_000_000, end_ms=at_ms - 60_000, seed=at_ms, per_minute=(hits + misses + 40) / 49))[
+        : hits + misses
+    ]
     outcomes = ["exact_hit"] * hits + ["miss"] * misses
     return [
         dataclasses.replace(one, lookup=one.lookup._replace(outcome=outcome, **changes))
@@ -88,7 +91,32 @@ def test_known_probabilities_weigh_the_rate_on_both_pages(stores: tuple[Store, S
         assert dial.detail.startswith("about 400 of 460, weighed by 1/p; 95 %: ")
     assert rate.sentence.startswith("Hit rate 87.0 % (")
     assert {dial.value for dial in worth.dials(rate.loaded.worth)} == {"no data"}
-    assert "40 of 100 lookups were kept with a known probability" in rates.sampled_note(rate.loaded.counts)
+    assert "40 of 100 lookups were kept with a known probability. Rates of the whole" in rates.sampled_note(rate.loaded.counts)
+    no_parts(front.traffic, rate.loaded)
+
+
+def no_parts(traffic: overview.Traffic, loaded: hit_rate.Loaded) -> None:
+    for shown in (hit_rate.bucket_rows(loaded), overview_rows.outcome_rows(traffic)):
+        assert sum(int(str(row["n"])) for row in shown) == 100
+        assert {(row["hit rate %"], row["interval"]) for row in shown} == {(None, "no data")}
+    segments = hit_rate.segment_rows(loaded)
+    assert sum(int(str(row["n"])) for row in segments) == 100
+    assert {row[name] for row in segments for name in ("hit rate", "exact", "semantic")} == {None}
+    assert {row["95 %"] for row in segments} == {"no data"}
+    assert {row["share"] for row in hit_rate.reason_rows(loaded)} == {None}
+    assert loaded.funnel == ()
+    assert {dial.spark for dial in (overview_rows.rate_dial(traffic), *overview_rows.share_dials(traffic))} == {""}
+    drawn = charts.hit_rate(loaded.buckets, HOUR).figure
+    assert not [value for trace in drawn.data for value in trace.y if value is not None]
+
+
+def test_one_probability_for_all_leaves_every_rate(stores: tuple[Store, Store]) -> None:
+    front, rate, _ = load(stores, rows(40, 60, sampler="ratio", kept_ratio=0.1))
+    assert rate.loaded is not None
+    assert front.traffic is not None
+    assert any(row["hit rate %"] is not None for row in hit_rate.bucket_rows(rate.loaded))
+    assert all(row["hit rate"] is not None for row in hit_rate.segment_rows(rate.loaded))
+    assert "the same for all" in rates.sampled_note(rate.loaded.counts)
 
 
 def test_a_sampler_that_does_not_tell_is_refused_with_the_reason(stores: tuple[Store, Store]) -> None:
@@ -101,9 +129,53 @@ def test_a_sampler_that_does_not_tell_is_refused_with_the_reason(stores: tuple[S
     dials = [*hit_rate.coverage_dials(rate.loaded), overview_rows.rate_dial(front.traffic), *overview_rows.share_dials(front.traffic)]
     assert {dial.value for dial in dials} == {"no data"}
     assert "sampler" in dials[0].detail
-    assert why_rows.headline(answer).startswith("No change can be told: 59 of 59 lookups")
+    assert why_rows.headline(answer).startswith("No change can be told: 100 of 100 lookups")
     assert front.traffic.movers == ()
     assert rates.sampled_note(rate.loaded.counts).startswith("Telemetry is sampled: 100 of 100")
+    no_parts(front.traffic, rate.loaded)
+
+
+def test_parts_that_are_not_weighed_explain_no_change(stores: tuple[Store, Store]) -> None:
+    made = [
+        dataclasses.replace(one, lookup=one.lookup._replace(namespace=("faq", "docs")[number % 2]))
+        for number, one in enumerate(rows(40, 60))
+    ]
+    hits = [dataclasses.replace(one, lookup=one.lookup._replace(sampler="threshold", kept_ratio=0.1)) for one in made[:40]]
+    front, _, answer = load(stores, [*hits, *made[40:], *rows(40, 60, at_ms=NOW - 3_600_000)])
+    assert front.traffic is not None
+    assert front.traffic.change is not None
+    assert front.traffic.change.clear
+    assert front.traffic.movers == ()
+    assert "explains" not in front.sentence
+    assert answer.change is not None
+    assert answer.change.clear
+    assert (answer.sides.found, answer.segments, answer.dimensions, answer.became, answer.examples) == (False, (), (), (), ())
+    assert why_rows.headline(answer).endswith("Telemetry is sampled: " + rates.NO_PARTS + ".")
+
+
+@pytest.mark.parametrize(
+    ("kept_ratio", "gone", "value", "detail"),
+    [
+        (0.1, False, "80.0 %", "n = 1,100"),
+        (0.1, True, "no data", "telemetry is sampled: how much of what came before"),
+        (None, False, "no data", "100 of 200 lookups outlived a sampler"),
+    ],
+)
+def test_the_lifetime_s_rate_weighs_what_was_sampled_outside_the_window(
+    stores: tuple[Store, Store], kept_ratio: float | None, gone: bool, value: str, detail: str
+) -> None:
+    sampled = rows(84, 16, at_ms=NOW - 7_200_000, sampler="tail", kept_ratio=kept_ratio)
+    telemetry.write(stores[0], sampled, now_ms=NOW)
+    if gone:
+        with stores[0].write() as conn:
+            conn.exec_driver_sql(
+                "INSERT INTO removed (kind, before_ms, rows, last_ms, by_size) VALUES ('raw', ?, 1, 0, 0)", (NOW - 3_700_000,)
+            )
+    _, rate, _ = load(stores, rows(40, 60))
+    assert rate.loaded is not None
+    lifetime = next(dial for dial in worth.dials(rate.loaded.worth) if dial.label == "Lifetime")
+    assert lifetime.value == value
+    assert detail in lifetime.detail
 
 
 def test_other_filters_see_only_their_own_samples(stores: tuple[Store, Store]) -> None:
