@@ -91,7 +91,7 @@ class CollectorSettings:
     max_attribute_chars: int = 65_536  # longer strings are cut with a marker
     max_series: int = 20_000  # of metrics sent by OTLP, in a day; points of further ones are refused
     record_prompts: bool = True  # off: prompt texts are dropped before they are stored
-    secret: bytes = field(default=b"", repr=False)  # the installation's: with prompts off, what digests of labels are made with
+    secret: str = field(default="", repr=False)  # the installation's: with prompts off, what digests of labels are made with
     targets: Sequence[ScrapeTarget] = field(default_factory=tuple)
     servers: Sequence[PrometheusServer] = field(default_factory=tuple)
     redis: Sequence[RedisTarget] = field(default_factory=tuple)

@@ -361,7 +361,7 @@ class Config(ReceivingSettings, JudgeSettings, KeptSettings):
             insecure=self.insecure,
             **self.receiving(),
             record_prompts=self.record_prompts,
-            secret=b"" if self.record_prompts else self.installation_secret(),
+            secret="" if self.record_prompts else self.installation_secret().decode(),
             targets=(own, *(ScrapeTarget(**table.plain()) for table in (() if self.demo else self.scrape_targets))),
             servers=() if self.demo else tuple(PrometheusServer(**table.plain()) for table in self.prometheus_servers),
             redis=() if self.demo else tuple(RedisTarget(**table.plain()) for table in self.redis_servers),

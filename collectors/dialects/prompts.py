@@ -138,7 +138,7 @@ def digest_of_lost(attributes: Mapping[str, Any], kept: Mapping[str, Any], *, se
     By the installation's secret: whoever has the database alone cannot find a text by trying likely ones.
     """
     lost = {name: value for name, value in attributes.items() if kept.get(name) is not value and (name not in kept or kept[name] != value)}
-    return hmac.digest(secret, json.dumps(lost, sort_keys=True).encode(), "sha256").hex()[:12] if lost else ""
+    return hmac.digest(secret, json.dumps(lost, sort_keys=True, default=repr).encode(), "sha256").hex()[:12] if lost else ""
 
 
 def without_prose(name: str) -> str:

@@ -202,7 +202,7 @@ class MetricsDecoder:
         if self._settings.record_prompts:
             return attributes
         kept = without_prompts(attributes)
-        lost = digest_of_lost(attributes, kept, secret=self._settings.secret)
+        lost = digest_of_lost(attributes, kept, secret=self._settings.secret.encode())
         return kept | {NOT_RECORDED: lost} if lost else kept
 
 

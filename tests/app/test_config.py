@@ -119,8 +119,8 @@ def test_gateway_sends_spans_to_the_collector_and_is_scraped_by_it_unless_told_o
 
 def test_the_collector_is_given_the_secret_only_for_what_it_does_not_record(tmp_path: Path) -> None:
     said = {"DATA_DIR": str(tmp_path), "SECRET": "s" * 32, "ADMIN_TOKEN": "t" * 32}
-    assert _load(tmp_path, **said).collector_settings().secret == b""
-    assert _load(tmp_path, **said, RECORD_PROMPTS="0").collector_settings().secret == b"s" * 32
+    assert _load(tmp_path, **said).collector_settings().secret == ""
+    assert _load(tmp_path, **said, RECORD_PROMPTS="0").collector_settings().secret == "s" * 32
 
 
 def test_secret_file_is_private_and_made_once_by_many(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from collectors import dialects
 from collectors.dialects.known import NAMES
-from collectors.dialects.prompts import is_prompt, without_prompts, without_sentence
+from collectors.dialects.prompts import digest_of_lost, is_prompt, without_prompts, without_sentence
 from collectors.otlp.decode import PROTOBUF, decode_traces
 from collectors.otlp.metrics import MetricsDecoder
 from collectors.prometheus.families import load
@@ -188,7 +188,7 @@ def test_labels_of_metrics_and_what_exemplars_leave_out_are_held_to_the_same_rul
 def test_series_that_differ_in_a_text_alone_stay_two(tmp_path: Path) -> None:
     """Or the second would be taken for the first, sent again. The label differs by installation, and tells nothing of the text."""
 
-    def labels(secret: bytes) -> list[dict[str, str]]:
+    def labels(secret: str) -> list[dict[str, str]]:
         message = Request()
         for sent in ({"team": "Red squad"}, {"team": "New squad"}, {"question": "a b"}, {"question": "c d"}, {"team": "plain"}):
             message.point("cache.hits", "sum", as_int=1, labels=sent)
@@ -201,7 +201,7 @@ def test_series_that_differ_in_a_text_alone_stay_two(tmp_path: Path) -> None:
             assert points.write(store, [batch], now_ms=now_ms, since_ms=0) == [WriteResult(5, 0, 0)]
         return [json.loads(point.samples[0].labels) for point in batch.points]
 
-    one, again, other = labels(b"one"), labels(b"one"), labels(b"other")
+    one, again, other = labels("one"), labels("one"), labels("other")
     assert one == again
     assert one[-1] == {"team": "plain"}
     digests = [held.pop("cachescope.not_recorded") for held in one[:-1]]
@@ -211,5 +211,11 @@ def test_series_that_differ_in_a_text_alone_stay_two(tmp_path: Path) -> None:
     assert one[:-1] == [{"team": "…[not recorded: 9 characters]"}] * 2 + [{}] * 2
 
 
+@pytest.mark.parametrize("value", [*SECRETS, "lone \ud800", [b"\xff", {"deep": [b"\0", float("nan")]}]])
+def test_a_digest_is_made_of_any_value_that_is_lost(value: Any) -> None:
+    assert len(digest_of_lost({"acme.note": value}, {}, secret=b"k")) == 12
+    assert digest_of_lost({"acme.note": value}, {"acme.note": value}, secret=b"k") == ""
+
+
 def test_a_secret_is_no_part_of_what_settings_show() -> None:
-    assert "hush" not in repr(replace(OFF, secret=b"hush"))
+    assert "hush" not in repr(replace(OFF, secret="hush"))
