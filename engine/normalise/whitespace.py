@@ -38,7 +38,7 @@ _EMPTY_LINES = re.compile(r"\n{2,}")
 
 def normal(text: str) -> Normal | None:
     """Return the prose with the blanks that say nothing left out, None when it is to stay as it was sent."""
-    if len(text) > MAX_CHARS:
+    if len(text) > MAX_CHARS or not text.strip():
         return None
     plain = text.replace("\r\n", "\n")
     if not _PROSE.fullmatch(plain) or _QUOTED.search(plain) or _SPEAKS_OF_BLANKS.search(plain) or _HARD_BREAK.search(plain):

@@ -195,7 +195,7 @@ def test_order_case_punctuation_and_every_part_of_a_long_text_stand_in_the_key(o
 # Normalisers
 
 SPELLINGS = {
-    Normaliser.WHITESPACE: ("What is  a cache? ", "What is a cache?"),
+    Normaliser.WHITESPACE: ("What is a cache? ", "What is a cache?"),
     Normaliser.SQL: ("select a from t", "SELECT  a\nFROM t;"),
     Normaliser.PYTHON: ("f( 1 )", "f(1)\n"),
 }
