@@ -23,7 +23,7 @@ from collectors.otlp.decode import JSON
 from collectors.otlp.wire import Attributes, check_field, load_json, member, objects, parse_protobuf, pb_attributes
 
 _IDS = frozenset({"traceId", "spanId"})
-_UNREADABLE = (ParseError, TypeError, AttributeError, ValueError, RecursionError, KeyError)
+_UNREADABLE = (ParseError, TypeError, AttributeError, ValueError, OverflowError, RecursionError, KeyError)
 
 
 class Signal(NamedTuple):

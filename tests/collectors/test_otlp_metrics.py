@@ -334,9 +334,9 @@ def test_a_malformed_metric_in_json_costs_itself_alone() -> None:
     document = as_json(request.message)
     metrics = document["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]
     metrics[0]["sum"]["dataPoints"] = [{"asInt": "many"}, {}]
-    metrics.append({"name": 5})
+    metrics += [{"name": 5}, {"name": "cache.c", "sum": {"aggregationTemporality": math.inf}}]
     found = MetricsDecoder(SETTINGS, FAMILIES).decode(body_of(HTTP_JSON, document), JSON)
-    assert found.rejects == {"malformed_metric": 3}
+    assert found.rejects == {"malformed_metric": 4}
     assert [row.name for point in found.batches[0].points for row in point.samples] == ["cache.b"]  # type: ignore[union-attr]
 
 
