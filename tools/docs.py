@@ -26,6 +26,7 @@ NOTE = "<!-- Written by tools/docs.py from the code. Change the code, then run i
 # A section begins with the setting named here, in the order of `Config`.
 SECTIONS = {
     "data_dir": "Where and how",
+    "judge_url": "The judge and the holdout",
     "gateway_bind": "Addresses",
     "upstream_url": "The upstream",
     "admin_token": "Secrets and tokens",
@@ -66,9 +67,10 @@ url = "http://127.0.0.1:9090/metrics"
 
 In the environment tables are JSON: `CACHESCOPE_PRICES='{{"my-model": {{"input_usd": 0.15, "output_usd": 0.6}}}}'`.
 
-A policy of a namespace (its switch, threshold, TTL, verification mode, holdout, normaliser) is no setting. The switch is changed
+A policy of a namespace (switch, threshold, TTL, verification mode, score, judge, holdout, normaliser) is no setting. The switch is changed
 on the page *Purge* and by `cachescope switch`, threshold and normaliser on the page *Thresholds* and by `cachescope threshold`
-and `cachescope normaliser`, the rest by the gateway's [control API](gateway.md#control-api). `ttl_s` and `holdout_ratio` below hold
+and `cachescope normaliser`, verification mode, judge and holdout by `cachescope verification`, the score on *Thresholds* and by
+`cachescope score`, the TTL alone by the gateway's [control API](gateway.md#control-api). `ttl_s` and `holdout_ratio` below hold
 where a namespace has no policy of its own.
 
 In the demo (`--demo`) the folder is `data_dir/demo`, and the configured upstream, stores, embeddings API and further sources are not used.

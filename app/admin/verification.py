@@ -95,7 +95,7 @@ def fit_score(ctx: AdminContext, namespace: str, operation_id: str) -> ActResult
 def pairs_of(given: Sequence[Label], mode: VerifyMode) -> tuple[list[Pair], dict[str, int]]:
     """Return what a score can be fitted by, one row a pair, and how many pairs are left out, by why.
 
-    Left out are pairs that people disagree on, that were labelled without their prompts, that another version of the features
+    Left out are pairs on which people are evenly divided, that were labelled without their prompts, that another version of the features
     describes, or that a rule of the mode vetoes: the score is never asked of those.
     """
     words: dict[tuple[str, str], list[Label]] = defaultdict(list)

@@ -42,7 +42,7 @@ def collect(demo: Demo = None) -> None:
 
 
 def worker(demo: Demo = None) -> None:
-    """Run the worker: reclaims what was purged, runs warm-ups, computes regret, sweeps acts that a crash left open."""
+    """Run the worker: reclaims what was purged, runs warm-ups, computes regret and drift, sweeps acts that a crash left open."""
     _log()
     config = configure(demo)
     import os
