@@ -14,7 +14,7 @@ from typing import Final
 from sqlalchemy import Connection
 
 from storage import sources
-from storage.increases import BY_INCREASES, Step, first, step
+from storage.increases import BY_INCREASES, SAME_START_MS, Step, first, step
 from storage.metrics import insert_samples
 from storage.rows import CounterReading, Scrape, SourceKey
 from storage.store import Store
@@ -257,7 +257,18 @@ class Counting:
         if since_ms < start_ms and one.at_ms - start_ms <= _ACTIVE_MS:
             ended = start_ms >= last_ms  # before this one began: it is a restart
             covered_ms = max(0, one.at_ms - last_ms) if ended else 0
-            self._add(series.id, one.at_ms, Step(one.value, reset=ended), covered_ms=covered_ms)
+            held = self._told_before(series, lives, one) if one.at_ms - start_ms > _SILENT_MS else 0.0
+            self._add(series.id, one.at_ms, Step(one.value - held, reset=ended), covered_ms=covered_ms)
+
+    @staticmethod
+    def _told_before(series: _Series, lives: Sequence[_Series], one: CounterReading) -> float:
+        """Return what of a value was counted under another telling of the same start.
+
+        A sender that tells "now less the uptime" tells it anew when it alone was started again. Workers that begin together are heard
+        soon after their start.
+        """
+        near = [life for life in lives if life is not series and abs((life.start_ms or 0) - (one.start_ms or 0)) <= SAME_START_MS]
+        return max((life.value for life in near if life.value <= one.value), default=0.0)
 
     def _new(self, one: CounterReading, value: float, start_ms: int | None) -> _Series:
         values = (self._source_id, one.name, one.labels, one.at_ms, one.at_ms, value, start_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 # Start times are told in whole seconds by some, and as "now less the uptime" by others: two tellings of one start differ by up to this.
-_SAME_START_MS: Final = 1_500
+SAME_START_MS: Final = 1_500
 # In a series' place for its last total: none is known, for its sender tells of increases.
 BY_INCREASES: Final = -1.0
 # How far the clocks of a source and of this machine may differ before a restart is doubted.
@@ -41,7 +41,7 @@ def step(
     """
     if not folded and before_start_ms is not None and after_start_ms is not None:
         later_ms = after_start_ms - before_start_ms
-        if abs(later_ms) > _SAME_START_MS:
+        if abs(later_ms) > SAME_START_MS:
             doubted = later_ms < 0 or (before_at_ms is not None and after_start_ms < before_at_ms - _SKEW_MS)
             return Step(0.0, anomaly=True) if doubted else Step(after, reset=True)
         if after < before:

@@ -13,7 +13,7 @@ from app.views import words
 from storage.reads import sampling
 from storage.reads.hit_rate import Cell, Count
 from storage.reads.overview import Latencies
-from storage.reads.window import MINUTE_MS, Scope, Window
+from storage.reads.window import MINUTE_MS, Scope, Window, horizons
 from storage.sketch import Sketch
 
 RESPONSE = "response"
@@ -52,7 +52,12 @@ def totals(cells: Iterable[Cell], *, cache_kind: str = RESPONSE) -> Counts:
 
 
 def weighed(conn: Connection, window: Window, scope: Scope, counts: Counts) -> Counts:
-    """Return the counts with what of them a sampler kept, so that every share of them is weighed, or refused."""
+    """Return the counts with what of them a sampler kept, so that every share of them is weighed, or refused.
+
+    Refused too where raw rows of the window are removed and somebody samples: with them went how many were kept.
+    """
+    if counts.total and window.start_ms < horizons(conn).raw_ms and sampling.any_kept(conn, scope):
+        return replace(counts, sampled=(Sampled(None, "", counts.total),))
     found = sampling.kept(conn, window, scope)
     return replace(counts, sampled=tuple(Sampled(one.ratio, one.outcome, one.lookups) for one in found)) if found else counts
 

@@ -135,7 +135,7 @@ def _lifetime(conn: Connection, shown: Window, scope: Scope) -> tuple[Share | No
     counts = rates.weighed(conn, whole, scope, count((row.outcome, row.lookups) for row in rows))
     since_ms = min((row.at_ms for row in rows), default=None)
     raw_ms = window.horizons(conn).raw_ms
-    if counts.sampled and not counts.untold and since_ms is not None and since_ms < raw_ms:
+    if counts.sampled and since_ms is not None and since_ms < raw_ms:
         return None, since_ms, f"telemetry is sampled: how much of what came before {words.instant(raw_ms)[:10]} was kept is known no more"
     return counts.hit_rate, since_ms, rates.nothing(counts) if counts.hit_rate is None else ""
 

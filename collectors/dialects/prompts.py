@@ -97,7 +97,8 @@ _KEPT = NAMES | {"exception.message"}  # such as llm.token_count.prompt
 # A value under a name that nobody knows is kept when it can be no prose: a name, a number, an id, a path, all in ASCII and without a space.
 _PLAIN = re.compile(r"[A-Za-z0-9_.:/@+-]{0,128}")
 _NAME = re.compile(rf"{_PLAIN.pattern}(?: {_PLAIN.pattern})?")
-_STATE = re.compile(r"[!-~]{0,512}(?:, ?[!-~]{1,512}){0,32}")  # W3C lets blanks be in a value; nobody's are
+# W3C lets blanks be in a value; nobody's are. No comma inside a member: else a text that does not match takes exponential time.
+_STATE = re.compile(r"[!-+\--~]{0,512}(?:, ?[!-+\--~]{0,512}){0,32}")
 _BYTES = "bytesValue"  # how bytes are written as JSON
 _MAX_NAME = 256
 _MAX_NUMBERS = 16  # longer lists may be a prompt's tokens, or its vector

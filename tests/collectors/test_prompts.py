@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from collectors import dialects
 from collectors.dialects.known import NAMES
-from collectors.dialects.prompts import digest_of_lost, is_prompt, without_prompts, without_sentence
+from collectors.dialects.prompts import digest_of_lost, is_prompt, without_odd_state, without_prompts, without_sentence
 from collectors.otlp.decode import PROTOBUF, decode_traces
 from collectors.otlp.metrics import MetricsDecoder
 from collectors.prometheus.families import load
@@ -171,6 +171,11 @@ def test_names_of_spans_and_metrics_and_trace_states_are_no_way_in() -> None:
     asked = Request()
     asked.point(f"gen_ai.cache {TEXT}", "sum", as_int=1)
     assert MetricsDecoder(OFF, load()).decode(asked.message.SerializeToString(), PROTOBUF).rejects == {"invalid_name": 1}
+
+
+def test_an_odd_trace_state_of_many_members_is_seen_through_at_once() -> None:
+    assert without_odd_state("a=1," * 31 + "b=2") == "a=1," * 31 + "b=2"
+    assert without_odd_state("a=1," * 200 + "k=a b") == ""
 
 
 def test_labels_of_metrics_and_what_exemplars_leave_out_are_held_to_the_same_rule() -> None:

@@ -109,6 +109,13 @@ def test_workers_that_do_not_name_themselves_are_counted_each_by_its_own_start(t
     assert totals(telemetry) == {"{}": (100 + 100 + 70, 0, 0)}
 
 
+def test_a_start_that_is_told_anew_a_little_apart_is_no_other_process(telemetry: Store) -> None:
+    """As "now less the uptime", in whole seconds, by an agent that was itself started again."""
+    for minute, value, start_ms in ((2, 1_000, 412), (20, 1_000_000, 412), (21, 1_000_050, 950)):
+        write(telemetry, total(NOW + minute * MINUTE, value, start_ms=NOW + MINUTE + start_ms))
+    assert totals(telemetry)["{}"][0] == 1_000_050
+
+
 def test_workers_that_look_at_one_millisecond_are_both_stored_and_counted(telemetry: Store) -> None:
     for minute in (1, 2):
         for start_ms in (5, 6):

@@ -178,6 +178,17 @@ def test_the_lifetime_s_rate_weighs_what_was_sampled_outside_the_window(
     assert detail in lifetime.detail
 
 
+def test_where_raw_rows_are_gone_no_rate_is_made_of_what_a_sampler_left(stores: tuple[Store, Store]) -> None:
+    load(stores, [*rows(40, 60), *rows(2, 0, at_ms=NOW - 60_000, sampler="threshold", kept_ratio=0.1)])
+    with stores[0].write() as conn:
+        conn.exec_driver_sql("INSERT INTO removed (kind, before_ms, rows, last_ms, by_size) VALUES ('raw', ?, 1, 0, 0)", (NOW - 1_800_000,))
+    front, rate, _ = load(stores, [])
+    assert rate.loaded is not None
+    assert rate.loaded.counts.total
+    assert rate.loaded.counts.hit_rate is None
+    assert front.sentence.startswith("No hit rate can be told")
+
+
 def test_other_filters_see_only_their_own_samples(stores: tuple[Store, Store]) -> None:
     load(stores, rows(10, 10, sampler="tail", kept_ratio=None, namespace="faq"))
     with stores[0].read() as conn:
