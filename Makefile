@@ -5,8 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 DEMO ?= 1
 BIN := $(VENV)/bin
-# Two processes, each with whole files. Browser tests run alone: Chromium and the five services of a stack keep two cores busy.
-PARALLEL := -n 2 --dist loadfile
+# Three processes, each with whole files: on two cores, for many tests wait. Browser tests run alone: Chromium and a stack keep both busy.
+PARALLEL := -n 3 --dist loadfile
 
 help:
 	@echo "make run [DEMO=0]   start gateway, collectors, worker and console, with demo traffic unless DEMO=0"
