@@ -103,7 +103,8 @@ class Client:
         self._connection.close()
 
     def read(self, path: str) -> str:
-        """Return the body of a GET."""
+        """Return the body of a GET, over a new connection: an idle one may have been closed."""
+        self._connection.close()
         self._connection.request("GET", path)
         return self._connection.getresponse().read().decode()
 
