@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,17 +22,6 @@ from engine.tiers import open_store
 from engine.types import Policy
 from storage import actions, jobs, policies
 from tests.app import support
-
-
-@pytest.fixture
-def wired(tmp_path: Path) -> Iterator[Wiring]:
-    with contextlib.closing(support.wiring(tmp_path)) as wiring:
-        yield wiring
-
-
-@pytest.fixture
-def ctx(wired: Wiring) -> AdminContext:
-    return support.admin(wired)
 
 
 def _history(ctx: AdminContext) -> list[actions.Act]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,17 +31,6 @@ from tests.storage.support import Made, batch
 STORED, ASKED = "How do I reset my password?", "How can I reset my password?"
 PAIR = {"similarity": 0.96, "threshold": 0.94, "prompt": ASKED, "candidate_prompt": STORED, "candidate_id": "e1", "prompt_hash": "p1"}
 HIT = Made(1, outcome="semantic_hit", extra=PAIR)
-
-
-@pytest.fixture
-def wired(tmp_path: Path) -> Iterator[Wiring]:
-    with contextlib.closing(support.wiring(tmp_path)) as wiring:
-        yield wiring
-
-
-@pytest.fixture
-def ctx(wired: Wiring) -> AdminContext:
-    return support.admin(wired)
 
 
 def record(wired: Wiring, *made: Made) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,14 +36,6 @@ from tests.support import telemetry
 
 NOW = 1_775_000_000_000
 HOUR = Window.of(NOW - 3_600_000, NOW)
-
-
-@pytest.fixture
-def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
-    opened = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
-    yield opened
-    for store in opened:
-        store.close()
 
 
 def texts(stores: tuple[Store, Store], window: Window = HOUR) -> list[str]:

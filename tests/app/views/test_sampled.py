@@ -1,8 +1,7 @@
 """Sampled telemetry: rates weigh by the probability of being kept, or are refused with the reason."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,21 +11,13 @@ from app.analysis.intervals import weighed, wilson
 from app.charts import rates as charts
 from app.views import hit_rate, overview, overview_rows, rates, why, why_rows, worth
 from storage.reads.window import Scope, Window
-from storage.store import Store, open_ops
+from storage.store import Store
 from tests.app.views.test_pages import no_engine
 from tests.support import telemetry
 from tests.support.telemetry import Made
 
 NOW = 1_775_000_000_000
 HOUR = Window.of(NOW - 3_600_000, NOW)
-
-
-@pytest.fixture
-def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
-    opened = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
-    yield opened
-    for store in opened:
-        store.close()
 
 
 def rows(hits: int, misses: int, *, at_ms: int = NOW, **changes: object) -> list[Made]:

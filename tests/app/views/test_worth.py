@@ -1,8 +1,7 @@
 """Rates weighted by requests, tokens and money; the lifetime's; what is saved net; and what has no answer."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,7 +11,7 @@ from app.views import hit_rate, rates, worth
 from app.views.worth import Worth
 from storage.reads import hit_rate as reads
 from storage.reads.window import Scope, Window
-from storage.store import Store, open_ops
+from storage.store import Store
 from tests.support import telemetry
 from tests.support.telemetry import Made
 
@@ -23,14 +22,6 @@ HOUR = Window.of(NOW - 3_600_000, NOW)
 def made(count: int, *, seed: int = 5, **changes: object) -> list[Made]:
     found = telemetry.make(start_ms=NOW - 3_600_000, end_ms=NOW - 60_000, per_minute=count / 59, seed=seed)
     return [dataclasses.replace(one, lookup=one.lookup._replace(**changes)) for one in found]
-
-
-@pytest.fixture
-def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
-    opened = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
-    yield opened
-    for store in opened:
-        store.close()
 
 
 def load(
