@@ -138,21 +138,22 @@ class Totals:
             sums, sketch = group
             sums[0] += 1
             sums[1] += scaled(row.duration_ms, 1_000)
-            if row.input_tokens is not None:
-                sums[2] += max(-_LIMIT, min(_LIMIT, row.input_tokens))
+            # A negative number of tokens, cost or time is a sender's fault: it is in no sum, and not among those that told theirs.
+            if row.input_tokens is not None and row.input_tokens >= 0:
+                sums[2] += min(_LIMIT, row.input_tokens)
                 sums[3] += 1
-            if row.output_tokens is not None:
-                sums[4] += max(-_LIMIT, min(_LIMIT, row.output_tokens))
-            if row.cost_usd is not None:
+            if row.output_tokens is not None and row.output_tokens >= 0:
+                sums[4] += min(_LIMIT, row.output_tokens)
+            if row.cost_usd is not None and row.cost_usd >= 0:
                 sums[5] += scaled(row.cost_usd, 1_000_000_000)
                 sums[6] += 1
-            if row.saved_usd is not None:
+            if row.saved_usd is not None and row.saved_usd >= 0:
                 sums[7] += scaled(row.saved_usd, 1_000_000_000)
                 sums[8] += 1
-            if row.saved_ms is not None:
+            if row.saved_ms is not None and row.saved_ms >= 0:
                 sums[9] += scaled(row.saved_ms, 1_000)
                 sums[10] += 1
-            if row.lookup_ms is not None:
+            if row.lookup_ms is not None and row.lookup_ms >= 0:
                 sums[11] += scaled(row.lookup_ms, 1_000)
                 sums[12] += 1
             cached, given = row.cached_input_tokens, row.input_tokens

@@ -126,7 +126,9 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
         before = count((row.outcome, row.lookups) for row in earlier if row.cache_kind == rates.RESPONSE)
         before = rates.weighed(conn, compared, scope, before)
         every_place = places if len(places) < _MOST_ROWS else None
-        worth = load_worth(conn, shown, scope, cells, usd_per_hour=usd_per_hour, sampled=bool(counts.sampled), every_place=every_place)
+        worth = load_worth(
+            conn, shown, scope, cells, usd_per_hour=usd_per_hour, now_ms=now_ms, sampled=bool(counts.sampled), every_place=every_place
+        )
         series = hit_rate.series(conn, shown, scope)
         extent = window.extent(conn)
     kinds = {cell.cache_kind for cell in cells} - {rates.RESPONSE}

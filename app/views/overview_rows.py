@@ -74,13 +74,13 @@ NONE = "no requests of this kind"
 
 
 def _money(saved: Sum, spent: str) -> Dial:
-    if saved.value is not None and saved.value < 0:
-        return Dial("Money saved", words.NO_DATA, "a negative cost was reported: no saving can be told; Sources names its senders")
     return Dial("Money saved", words.money(saved.value), f"{_known(saved)}; {spent}")
 
 
 def _known(total: Sum, *, what: str = "price") -> str:
-    return f"{words.count(total.n)} of {words.count(total.of)} with a known {what}" if total.of else "no lookups of this kind"
+    if not total.of:
+        return "no lookups of this kind"
+    return f"{words.count(total.n)} of {words.count(total.of)} with a known {what}{'' if total.n else worth.NO_NEGATIVE}"
 
 
 def outcome_rows(traffic: Traffic) -> list[dict[str, object]]:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from app.analysis.hit_rate import ELIGIBLE, HITS, count
 from app.analysis.intervals import MIN_CLUSTERS, Ratio, Share, clustered, wilson
-from app.analysis.savings import Savings, savings
+from app.analysis.savings import ENOUGH, Savings, savings
 from app.views import rates, words
 from app.views.dial import Dial
 from storage.reads import hit_rate, window
@@ -17,6 +17,7 @@ from storage.reads.hit_rate import Cell, Cluster, Place, Priced
 from storage.reads.window import Scope, Window
 
 HELD_OUT = "holdout"  # the reason of a miss that would have been a hit, and was sent upstream to learn the truth
+NO_NEGATIVE = " (a negative number is none)"
 _HOUR_MS = 3_600_000
 
 
@@ -47,6 +48,7 @@ class Worth:
     usd: Savings
     ms: Savings
     sampled: bool = False
+    usd_each: Ratio | None = None  # what a hit saves, in shares of the dearest cluster's: for the interval of the sum
     no_lifetime: str = ""  # why there is none
 
 
@@ -62,6 +64,7 @@ def load(
     cells: Sequence[Cell],
     *,
     usd_per_hour: float | None,
+    now_ms: int,
     sampled: bool = False,
     every_place: Sequence[Place] | None = None,
 ) -> Worth:
@@ -77,14 +80,13 @@ def load(
     models = hit_rate.priced(conn, shown, scope, every_place=every_place)
     scales = _scales(models)
     found = hit_rate.clusters(conn, shown, scope, scales=scales)
-    first_ms = window.extent(conn).first_ms
     counts = rates.totals(cells)
     lifetime, since_ms, no_lifetime = _lifetime(conn, shown, scope)
     timed = [cell for cell in mine if cell.outcome not in HITS]
     timed_n = sum(cell.lookup_us_n for cell in timed)
     held = sum(cell.lookups for cell in mine if cell.outcome == "miss" and cell.reason == HELD_OUT)
     hits = [cell for cell in mine if cell.outcome in HITS]
-    hours = (shown.end_ms - max(shown.start_ms, first_ms or shown.start_ms)) / _HOUR_MS
+    hours = max(0, min(shown.end_ms, now_ms) - max(shown.start_ms, _first(conn, since_ms, shown.start_ms))) / _HOUR_MS
     whole_scope = scope == Scope(purpose=scope.purpose)
     return Worth(
         requests=_requests(found),
@@ -108,8 +110,26 @@ def load(
             hits=counts.hits,
             cost=sum(cell.lookup_us for cell in timed) / 1e3 / timed_n * (counts.eligible - counts.hits) if timed_n else None,
             eligible=counts.eligible,
+            misses_pay=True,
         ),
+        usd_each=_each(found),
     )
+
+
+def _first(conn: Connection, since_ms: int | None, otherwise_ms: int) -> int:
+    """Return when what is on record begins: with the raw rows, or with the rollups where older raw rows were removed."""
+    first_ms = window.extent(conn).first_ms
+    if first_ms is None or (window.horizons(conn).raw_ms and since_ms is not None and since_ms < first_ms):
+        first_ms = since_ms
+    return otherwise_ms if first_ms is None else first_ms
+
+
+def _each(found: Sequence[Cluster]) -> Ratio | None:
+    """Return the money that a hit saves, over the dearest cluster's, with its interval: how sure the mean is, for hits without a price."""
+    top = max((one.saved_nusd / one.hits for one in found if one.hits), default=0.0)
+    if top <= 0:
+        return None
+    return clustered([one.saved_nusd / top for one in found], [one.hits for one in found])
 
 
 def requests(conn: Connection, shown: Window, scope: Scope) -> Ratio | None:
@@ -141,16 +161,24 @@ def _lifetime(conn: Connection, shown: Window, scope: Scope) -> tuple[Share | No
 
 
 def _tokens(cells: Sequence[Cell], found: Sequence[Cluster]) -> Weighted:
-    of = sum(cell.lookups for cell in cells)
-    known = sum(cell.input_tokens_n for cell in cells)
+    """Return the hits' share of all tokens, each side scaled to all of its lookups; a side that told too few is no side of 0."""
+    of, known = sum(cell.lookups for cell in cells), sum(cell.input_tokens_n for cell in cells)
     if not known:
-        return Weighted(None, 0, of, "no lookup reported its tokens")
-    if any(one.tokens < 0 or one.hit_tokens < 0 for one in found):
-        return Weighted(None, known, of, "a negative number of tokens was reported")
-    return Weighted(clustered([one.hit_tokens for one in found], [one.tokens for one in found]), known, of)
+        return Weighted(None, 0, of, f"no lookup reported its tokens{NO_NEGATIVE}")
+    sides = [[cell for cell in cells if (cell.outcome in HITS) is hit] for hit in (True, False)]
+    counted = [(sum(cell.input_tokens_n for cell in side), sum(cell.lookups for cell in side)) for side in sides]
+    if any(n < min(ENOUGH, all_ / 2) for n, all_ in counted):
+        (hits, all_hits), (others, all_others) = counted
+        told = f"{words.count(hits)} of {words.count(all_hits)} hits and {words.count(others)} of {words.count(all_others)} other lookups"
+        return Weighted(None, known, of, f"too few tokens to compare: {told} reported theirs")
+    hit, other = (all_ / n if n else 0.0 for n, all_ in counted)
+    return Weighted(
+        clustered([one.hit_tokens * hit for one in found], [one.hit_tokens * hit + (one.tokens - one.hit_tokens) * other for one in found]),
+        known,
+        of,
+    )
 
 
-_ENOUGH_PRICED = 30  # of a model's hits, or of its misses, from which their mean stands for the others; or half of them
 _LEAST_PRICED = 0.5  # of the lookups that must be in models with prices
 
 
@@ -162,7 +190,7 @@ def _scales(models: Sequence[Priced]) -> dict[str, tuple[float, float]]:
     return {
         one.model: (one.hits / max(1, one.hits_priced), one.misses / max(1, one.misses_priced))
         for one in models
-        if all(n >= min(_ENOUGH_PRICED, of / 2) for n, of in ((one.hits_priced, one.hits), (one.misses_priced, one.misses)))
+        if all(n >= min(ENOUGH, of / 2) for n, of in ((one.hits_priced, one.hits), (one.misses_priced, one.misses)))
     }
 
 
@@ -172,14 +200,12 @@ def _money(models: Sequence[Priced], scales: Mapping[str, tuple[float, float]], 
     of, known = sum(one.hits + one.misses for one in models), sum(one.hits + one.misses for one in mine)
     reported = sum(one.hits_priced + one.misses_priced for one in mine)
     if not sum(one.hits_priced + one.misses_priced for one in models):
-        return Weighted(None, 0, of, "no lookup has a known price")
+        return Weighted(None, 0, of, f"no lookup has a known price{NO_NEGATIVE}")
     if known < _LEAST_PRICED * of:
         hits = f"{words.count(sum(one.hits_priced for one in models))} of {words.count(sum(one.hits for one in models))} hits"
         misses = f"{words.count(sum(one.misses_priced for one in models))} of {words.count(sum(one.misses for one in models))} misses"
         why = f"too few prices to compare: {hits} and {misses} have one, and a model is weighed only when both its hits and its misses do"
         return Weighted(None, known, of, why)
-    if any(one.saved_nusd < 0 or one.spent_nusd < 0 for one in found):
-        return Weighted(None, known, of, "a negative cost was reported")
     ratio = clustered([one.saved_nusd for one in found], [one.saved_nusd + one.spent_nusd for one in found])
     return Weighted(ratio, known, of, "" if ratio else "every known price is 0", reported)
 
@@ -218,7 +244,7 @@ def dials(worth: Worth) -> list[Dial]:
             words.percent(worth.lifetime),
             f"since {words.instant(worth.since_ms)[:10]}, n = {words.count(worth.lifetime.n)}" if worth.lifetime else worth.no_lifetime,
         ),
-        _net_money(worth.usd),
+        _net_money(worth.usd, worth.usd_each),
         _net_time(worth.ms),
     ]
 
@@ -232,23 +258,40 @@ def _weighted(label: str, found: Weighted, what: str) -> Dial:
     return Dial(label, words.ratio(found.ratio.ratio), detail)
 
 
-def _net_money(found: Savings) -> Dial:
+def _net_money(found: Savings, each: Ratio | None) -> Dial:
     if found.gross is None:
-        return Dial("Money saved, net", words.NO_DATA, "no hit has a known price")
-    if found.gross < 0:
-        return Dial("Money saved, net", words.NO_DATA, "a negative cost was reported")
+        return Dial("Money saved, net", words.NO_DATA, f"no hit has a known price{NO_NEGATIVE}")
+    if not found.enough:
+        return Dial("Money saved, net", words.NO_DATA, f"too few prices: {_reported(found, 'a price')}")
+    known = f"{_reported(found, 'a price')}{_spread(found, each)}"
     if found.net is None:
         gross = f"gross {words.money(found.gross)}; what the cache costs is not known for this selection"
-        return Dial("Money saved, gross", words.money(found.gross), f"{gross} (setting cache_usd_per_hour)")
-    detail = f"{words.money(found.gross)} less {words.money(found.cost)}; {_break_even(found)}"
+        return Dial("Money saved, gross", words.money(found.gross), f"{gross} (setting cache_usd_per_hour); {known}")
+    detail = f"{words.money(found.gross)} less {words.money(found.cost)}; {known}; {_break_even(found)}"
     return Dial("Money saved, net", words.money(found.net), detail, good=found.net >= 0)
 
 
 def _net_time(found: Savings) -> Dial:
+    if found.gross is not None and not found.enough:
+        return Dial("Time saved, net", words.NO_DATA, f"too few times: {_reported(found, 'a saved time')}")
     if found.gross is None or found.net is None:
         return Dial("Time saved, net", words.NO_DATA, "no lookup reported its times")
-    detail = f"{words.duration_ms(found.gross)} less {words.duration_ms(found.cost)}; {_break_even(found)}"
+    detail = (
+        f"{words.duration_ms(found.gross)} less {words.duration_ms(found.cost)}; {_reported(found, 'a saved time')}; {_break_even(found)}"
+    )
     return Dial("Time saved, net", words.duration_ms(found.net), detail)
+
+
+def _reported(found: Savings, what: str) -> str:
+    return f"{words.count(found.known)} of {words.count(found.of)} hits with {what}"
+
+
+def _spread(found: Savings, each: Ratio | None) -> str:
+    """Return the gross sum's interval: of the mean that a hit saves, over clusters."""
+    if found.gross is None or each is None or not each.ratio or each.low_ratio is None or each.high_ratio is None:
+        return ""
+    low, high = (found.gross * limit / each.ratio for limit in (each.low_ratio, each.high_ratio))
+    return f", 95 % gross: {words.money(low)} to {words.money(high)}"
 
 
 def _break_even(found: Savings) -> str:

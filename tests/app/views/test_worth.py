@@ -77,7 +77,7 @@ def test_without_prices_and_tokens_there_is_no_weighted_rate_and_it_is_said(stor
     found = load(stores, made(60, saved_usd=None, cost_usd=None, input_tokens=None, output_tokens=None, saved_ms=None, lookup_ms=None))
     assert value(found.worth, "By tokens") == value(found.worth, "By money") == value(found.worth, "Money saved, net") == "no data"
     assert value(found.worth, "Time saved, net") == "no data"
-    assert found.worth.money.refused == "no lookup has a known price"
+    assert found.worth.money.refused.startswith("no lookup has a known price")
 
 
 def priced(model: str, *, hits: int, misses: int, misses_priced: int, usd: float = 1.0, seed: int = 5) -> list[Made]:
@@ -119,10 +119,80 @@ def test_prices_of_one_side_alone_are_refused_with_both_counts(stores: tuple[Sto
     assert "50 of 50 hits and 3 of 70 misses have one" in found.worth.money.refused
 
 
-def test_a_negative_cost_is_refused_with_its_reason(stores: tuple[Store, Store]) -> None:
+def test_a_negative_number_is_no_number_and_takes_nothing_from_the_others(stores: tuple[Store, Store]) -> None:
+    rows = made(200, outcome="exact_hit", saved_usd=1.0, input_tokens=100, output_tokens=0)
+    odd = [dataclasses.replace(one, lookup=one.lookup._replace(saved_usd=-3.0, input_tokens=-70)) for one in rows[:20]]
+    found = load(stores, [*odd, *rows[20:]])
+    assert (found.worth.usd.known, found.worth.usd.of) == (len(rows) - 20, len(rows))
+    assert found.worth.usd.gross == pytest.approx(len(rows))  # a dollar each, those without a price taken like the others
+    assert f"{len(rows) - 20} of {len(rows)} hits with a price" in next(
+        dial.detail for dial in worth.dials(found.worth) if dial.label == "Money saved, gross"
+    )
+
+
+def test_negative_costs_alone_are_no_price(stores: tuple[Store, Store]) -> None:
     found = load(stores, made(60, saved_usd=-5.0, cost_usd=-5.0))
-    assert found.worth.money.refused == "a negative cost was reported"
+    assert found.worth.money.refused == "no lookup has a known price (a negative number is none)"
     assert value(found.worth, "By money") == "no data"
+
+
+@pytest.mark.parametrize("without", ["hits", "others"])
+def test_a_side_that_told_no_tokens_is_no_side_of_none(stores: tuple[Store, Store], without: str) -> None:
+    rows = [
+        dataclasses.replace(one, lookup=one.lookup._replace(input_tokens=None, output_tokens=None))
+        if (one.lookup.outcome in HITS) == (without == "hits")
+        else one
+        for one in made(200)
+    ]
+    found = load(stores, rows)
+    assert value(found.worth, "By tokens") == "no data"
+    assert "too few tokens to compare: " in found.worth.tokens.refused
+
+
+def test_lookups_that_told_tokens_stand_for_those_of_their_side(stores: tuple[Store, Store]) -> None:
+    rows = [
+        dataclasses.replace(
+            one,
+            lookup=one.lookup._replace(
+                outcome="exact_hit" if at % 2 else "miss", input_tokens=10 if at % 2 or at % 4 == 0 else None, output_tokens=0
+            ),
+        )
+        for at, one in enumerate(made(200)[:196])
+    ]
+    found = load(stores, rows)
+    assert found.worth.tokens.ratio is not None
+    assert found.worth.tokens.ratio.ratio == pytest.approx(0.5)  # a half of the misses told nothing: 2 of 3 otherwise
+
+
+def test_a_price_of_few_hits_is_not_taken_for_all(stores: tuple[Store, Store]) -> None:
+    rows = made(200, outcome="exact_hit", saved_usd=None)
+    found = load(stores, [dataclasses.replace(rows[0], lookup=rows[0].lookup._replace(saved_usd=5.0)), *rows[1:]], usd_per_hour=0.01)
+    dial = next(dial for dial in worth.dials(found.worth) if dial.label == "Money saved, net")
+    assert (dial.value, dial.detail) == ("no data", f"too few prices: 1 of {len(rows)} hits with a price")
+
+
+def test_the_money_saved_has_an_interval_over_clusters(stores: tuple[Store, Store]) -> None:
+    rows = [dataclasses.replace(one, lookup=one.lookup._replace(saved_usd=1.0 + at % 7)) for at, one in enumerate(made(400))]
+    found = load(stores, rows)
+    assert "95 % gross: $" in next(dial.detail for dial in worth.dials(found.worth) if dial.label == "Money saved, gross")
+
+
+def test_what_the_cache_costs_is_of_the_hours_that_were(stores: tuple[Store, Store]) -> None:
+    rows = made(60)
+    telemetry.write(stores[0], rows, now_ms=NOW)
+    ahead = Window.of(NOW - 3_600_000, NOW + 23 * 3_600_000)
+    first_ms = min(one.lookup.at_ms for one in rows)
+    view = hit_rate.load(
+        lambda: stores[0],
+        lambda: stores[1],
+        window=ahead,
+        scope=Scope(),
+        window_name="a day",
+        now_ms=NOW,
+        usd_per_hour=1.0,
+    )
+    assert view.loaded is not None
+    assert view.loaded.worth.usd.cost == pytest.approx((NOW - first_ms) / 3_600_000)
 
 
 @pytest.mark.parametrize(("outcome", "rate"), [("exact_hit", "100.0 %"), ("miss", "0.0 %")])
@@ -190,3 +260,14 @@ def test_break_even_by_hand() -> None:
     assert (found.gross, found.net, found.break_even_ratio) == (20.0, 15.0, 0.125)
     assert savings(gross=None, hits_known=0, hits=5, cost=1.0, eligible=9).net is None
     assert savings(gross=-1.0, hits_known=1, hits=1, cost=1.0, eligible=9).break_even_ratio is None
+    few = savings(gross=5.0, hits_known=1, hits=100, cost=1.0, eligible=200)
+    assert (few.net, few.break_even_ratio, few.known, few.of) == (None, None, 1, 100)
+
+
+@pytest.mark.parametrize("hits", [1, 30, 100, 199])
+def test_break_even_of_time_does_not_depend_on_the_hit_rate_of_today(hits: int) -> None:
+    """A miss waits 20 ms for the cache, a hit saves 80: at one hit in five both are equal."""
+    found = savings(gross=80.0 * hits, hits_known=hits, hits=hits, cost=20.0 * (200 - hits), eligible=200, misses_pay=True)
+    assert found.break_even_ratio == pytest.approx(0.2)
+    assert found.net == pytest.approx(80.0 * hits - 20.0 * (200 - hits))
+    assert (found.net > 0) == (hits / 200 > 0.2)
