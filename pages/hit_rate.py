@@ -7,7 +7,7 @@ from app.ui import chrome, counters_panel, filters, handles, hit_rate_panel, lev
 from app.views import hit_rate, worth
 from app.views.rates import sampled_note
 
-selection = chrome.open_page("Hit rate", tier=True, compare=True)
+selection = chrome.open_page("Hit rate", compare=True)
 lever.draw(selection.scope.namespace)
 
 
@@ -21,14 +21,12 @@ def body() -> None:
     if loaded is None:
         return
     states.stale(loaded.extent.last_ms if selection.moving else None, now)
-    chrome.stamp(now, loaded.extent.last_ms)
+    chrome.stamp(now, loaded.extent)
     if not loaded.counts.total and not loaded.others:
         if counters_panel.hit_rates(window, now, view.marks):
             return
         states.no_lookups(last_ms=loaded.extent.last_ms, now_ms=now, window_name=selection.name)
         return
-    if selection.scope.tier:
-        st.caption(":material/info: With a tier chosen, only the lookups that this tier answered are counted: misses have no tier.")
     states.sampled(sampled_note(loaded.counts))
     chrome.dials(hit_rate.coverage_dials(loaded))
     chrome.dials(worth.dials(loaded.worth))

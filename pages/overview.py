@@ -18,7 +18,7 @@ def body() -> None:
     traffic = view.traffic
     if traffic:
         states.stale(traffic.extent.last_ms if selection.moving else None, now)
-        chrome.stamp(now, traffic.extent.last_ms)
+        chrome.stamp(now, traffic.extent)
     if traffic and not traffic.counts.total:
         if traffic.extent.last_ms is not None:
             overview_panel.four(view, traffic, selection)

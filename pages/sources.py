@@ -16,7 +16,7 @@ def body() -> None:
     states.report(view.failures, sources.SOURCES)
     if view.failures:
         return
-    chrome.stamp(now, view.extent.last_ms)
+    chrome.stamp(now, view.extent)
     if not view.sources:
         states.empty("No sender yet", "Start everything on this machine, or point an OTLP exporter here:", "cachescope up")
         return

@@ -5,7 +5,7 @@ import streamlit as st
 from app.ui import chrome, handles, lever, states, trace, trace_list
 from app.views import traces
 
-selection = chrome.open_page("Traces")
+selection = chrome.open_page("Traces", tier=True)
 lever.draw(selection.scope.namespace)
 now = handles.now_ms()
 search = trace_list.search(traces.reasons(handles.telemetry, window=selection.window(now), scope=selection.scope))
@@ -23,12 +23,12 @@ if trace_id:
 
 def body() -> None:
     at = handles.now_ms()
-    listing = traces.find(handles.telemetry, window=selection.window(at), scope=selection.scope, search=search)
+    listing = traces.find(handles.telemetry, window=selection.window(at), scope=selection.scope, search=search, now_ms=at)
     chrome.headline(traces.sentence(listing, selection.name), bad=any(not failure.missing for failure in listing.failures))
     states.report(listing.failures, traces.SOURCES[:1])
     if listing.failures:
         return
-    chrome.stamp(at, listing.extent.last_ms)
+    chrome.stamp(at, listing.extent)
     if not listing.rows:
         states.no_lookups(last_ms=listing.extent.last_ms, now_ms=at, window_name=selection.name)
         return

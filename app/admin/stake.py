@@ -33,7 +33,7 @@ def at_stake(ctx: AdminContext, namespace: str) -> tuple[Stake | None, str]:
     try:
         with ctx.telemetry().read() as conn:
             cells = hit_rate.cells(conn, window, Scope(namespace=namespace), by=("cache_kind", "outcome"))
-            first_ms = extent(conn).first_ms
+            first_ms = extent(conn, now).first_ms
     except StorageError as error:
         return None, str(error)
     if not cells:

@@ -14,7 +14,7 @@ from app.ui import confirm, filters, handles, tables
 from app.ui.text import literal
 from app.views import definitions, words
 from app.views.dial import Dial
-from storage.reads.window import Scope
+from storage.reads.window import Extent, Scope
 
 REFRESH_S = 10
 _MOST_IN_A_ROW = 5
@@ -117,11 +117,13 @@ def live(body: Callable[[], None], *, every_s: float | None = REFRESH_S) -> None
     st.fragment(drawn, run_every=every_s if running else None)()
 
 
-def stamp(now_ms: int, newest_ms: int | None) -> None:
+def stamp(now_ms: int, stored: Extent) -> None:
     """Draw when the page was read and how old the newest lookup was then: the age is the data's, not the page's."""
-    newest = f"newest lookup {words.age(now_ms - newest_ms)} old" if newest_ms is not None else "no lookup stored"
+    newest = f"newest lookup {words.age(now_ms - stored.last_ms)} old" if stored.last_ms is not None else "no lookup stored"
     paused = "" if st.session_state.get("live", True) else " · paused"
     st.caption(f"Read at {words.clock(now_ms)} UTC · {newest}{paused} · all times are UTC")
+    if stored.ahead_ms is not None:
+        st.caption(f":material/warning: A lookup is dated {words.instant(stored.ahead_ms)} UTC, after now: a sender's clock is wrong.")
 
 
 def headline(sentence: str, *, bad: bool = False) -> None:

@@ -130,7 +130,7 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
             conn, shown, scope, cells, usd_per_hour=usd_per_hour, now_ms=now_ms, sampled=bool(counts.sampled), every_place=every_place
         )
         series = hit_rate.series(conn, shown, scope)
-        extent = window.extent(conn)
+        extent = window.extent(conn, now_ms)
     kinds = {cell.cache_kind for cell in cells} - {rates.RESPONSE}
     return Loaded(
         counts=counts,

@@ -113,7 +113,7 @@ def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, now_ms
         before = hit_rate.cells(conn, compared, scope, by=rates.BY)
         series = hit_rate.series(conn, shown, scope)
         latencies = overview.latencies(conn, shown, scope)
-        extent = window.extent(conn)
+        extent = window.extent(conn, now_ms)
         senders = sources.sources(conn)
         counts, earlier = rates.weighed(conn, shown, scope, rates.totals(cells)), rates.weighed(conn, compared, scope, rates.totals(before))
         requests = None if counts.sampled else worth.requests(conn, shown, scope)

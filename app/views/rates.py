@@ -114,7 +114,7 @@ class Funnel:
 
 
 # Misses that were never looked up by similarity: they did not come to the vector tier.
-NOT_SEARCHED = ("exact_only", "no_embedder", "embedder_fault", "no_user_turn", "too_long", "control_stale", "cache_fault")
+NOT_SEARCHED = ("exact_only", "tier_fault", "no_embedder", "embedder_fault", "no_user_turn", "too_long", "control_stale", "cache_fault")
 
 
 def funnel(cells: Sequence[Cell], *, cache_kind: str = RESPONSE) -> tuple[Funnel, ...]:

@@ -113,11 +113,11 @@ def _row(analysis: Analysis) -> Row:
         return Row(analysis, None, unreadable=True)
 
 
-def _prize(row: Row) -> tuple[bool, float, float, int]:
-    """Order namespaces by what their best knob wins, then by their traffic."""
+def _prize(row: Row) -> tuple[bool, bool, float, float, int]:
+    """Order namespaces by whether tuning is worth it, by what their best knob wins, then by their traffic."""
     best = row.findings.best_knob if row.findings else None
     gain = best.gain if best else Amount(0.0)
-    return row.findings is not None, gain.usd or 0.0, gain.hits, row.analysis.lookups
+    return row.findings is not None, bool(row.findings and row.findings.worth_it), gain.usd or 0.0, gain.hits, row.analysis.lookups
 
 
 def _sentence(rows: Sequence[Row], chosen: Row | None, horizon: str) -> tuple[str, bool]:
@@ -133,7 +133,7 @@ def _sentence(rows: Sequence[Row], chosen: Row | None, horizon: str) -> tuple[st
     of = found.lookups / found.rate
     if best is None or not found.worth_it:
         most = "nothing" if best is None else f"at most {gain_words(best.gain, of)}"
-        where = f"in {name}" if len(rows) == 1 else "anywhere"
+        where = "anywhere" if len(rows) > 1 and not any(row.findings and row.findings.worth_it for row in rows) else f"in {name}"
         return f"Tuning is not worth anyone's time: in {time} the best knob would have won {most} {where}", False
     told = f"Worth a look in {name}: {knob_words(best, found)} would have won up to {gain_words(best.gain, of)} in {time}"
     if best.space is not None and found.known.unit == "bytes":

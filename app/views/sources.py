@@ -76,7 +76,7 @@ class Sources:
 
 def load(telemetry: Callable[[], Store], *, window: Window, now_ms: int) -> Sources:
     """Return the page."""
-    read = attempt(TELEMETRY, lambda: _read(telemetry(), window), hides="what arrived, and what was refused")
+    read = attempt(TELEMETRY, lambda: _read(telemetry(), window, now_ms), hides="what arrived, and what was refused")
     if read.value is None:
         failures = (read.failure,) if read.failure else ()
         missing = bool(read.failure and read.failure.missing)
@@ -87,7 +87,7 @@ def load(telemetry: Callable[[], Store], *, window: Window, now_ms: int) -> Sour
     return Sources(window, now_ms, sentence, bad, tuple(found), balance, extent, (), told_of)
 
 
-def _read(store: Store, shown: Window) -> tuple[list[SourceStatus], Reconciliation | None, Extent, Told]:
+def _read(store: Store, shown: Window, now_ms: int) -> tuple[list[SourceStatus], Reconciliation | None, Extent, Told]:
     with store.read() as conn:
         found = sources.sources(conn)
         points = sources.counter_points(conn, shown, (LOOKUPS, SPANS))
@@ -98,7 +98,7 @@ def _read(store: Store, shown: Window) -> tuple[list[SourceStatus], Reconciliati
             stored = sources.stored_lookups(conn, min(at), max(at), GATEWAY_SERVICE)
             balance = _reconcile(points[LOOKUPS], points[SPANS], stored, first_seen_ms={one.id: one.first_seen_ms for one in found})
         told = Told(tuple(calls.uses(conn, shown)), tuple(calls.scores(conn, shown)), calls.errors_served(conn, shown))
-        return found, balance, window.extent(conn), told
+        return found, balance, window.extent(conn, now_ms), told
 
 
 def increase(points: Sequence[Point], *, known_from_ms: int) -> tuple[float, int]:

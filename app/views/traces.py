@@ -43,9 +43,9 @@ class Listing:
         return not self.rows or any(row.prompt is not None for row in self.rows)
 
 
-def find(telemetry: Callable[[], Store], *, window: Window, scope: Scope, search: Search) -> Listing:
+def find(telemetry: Callable[[], Store], *, window: Window, scope: Scope, search: Search, now_ms: int) -> Listing:
     """Return the newest lookups that match."""
-    read = attempt(TELEMETRY, lambda: _find(telemetry(), window, scope, search), hides="every lookup and trace")
+    read = attempt(TELEMETRY, lambda: _find(telemetry(), window, scope, search, now_ms), hides="every lookup and trace")
     if read.value is None:
         return Listing((), False, Extent(None, None), (read.failure,) if read.failure else ())
     return read.value
@@ -70,10 +70,10 @@ def sentence(listing: Listing, window_name: str) -> str:
     return f"{counted} in {window_name}; the slowest took {words.duration_ms(slowest.duration_ms)} ({outcome}){part}"
 
 
-def _find(store: Store, shown: Window, scope: Scope, search: Search) -> Listing:
+def _find(store: Store, shown: Window, scope: Scope, search: Search, now_ms: int) -> Listing:
     with store.read() as conn:
         page = traces.find(conn, shown, scope, search)
-        return Listing(page.rows, page.more, window.extent(conn), (), page.from_ms)
+        return Listing(page.rows, page.more, window.extent(conn, now_ms), (), page.from_ms)
 
 
 def reasons(telemetry: Callable[[], Store], *, window: Window, scope: Scope) -> list[str]:

@@ -86,7 +86,7 @@ def load(
     timed_n = sum(cell.lookup_us_n for cell in timed)
     held = sum(cell.lookups for cell in mine if cell.outcome == "miss" and cell.reason == HELD_OUT)
     hits = [cell for cell in mine if cell.outcome in HITS]
-    hours = max(0, min(shown.end_ms, now_ms) - max(shown.start_ms, _first(conn, since_ms, shown.start_ms))) / _HOUR_MS
+    hours = max(0, min(shown.end_ms, now_ms) - max(shown.start_ms, _first(conn, since_ms, shown.start_ms, now_ms))) / _HOUR_MS
     whole_scope = scope == Scope(purpose=scope.purpose)
     return Worth(
         requests=_requests(found),
@@ -116,9 +116,9 @@ def load(
     )
 
 
-def _first(conn: Connection, since_ms: int | None, otherwise_ms: int) -> int:
+def _first(conn: Connection, since_ms: int | None, otherwise_ms: int, now_ms: int) -> int:
     """Return when what is on record begins: with the raw rows, or with the rollups where older raw rows were removed."""
-    first_ms = window.extent(conn).first_ms
+    first_ms = window.extent(conn, now_ms).first_ms
     if first_ms is None or (window.horizons(conn).raw_ms and since_ms is not None and since_ms < first_ms):
         first_ms = since_ms
     return otherwise_ms if first_ms is None else first_ms

@@ -328,14 +328,20 @@ def newest_from(conn: Connection, window: Window, scope: Scope, number: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The first and last lookup stored, of any purpose. None = there is none at all."""
+    """The first and last lookup stored, of any purpose. None = there is none at all.
+
+    ahead_ms: the last of those dated after now, by a clock that is wrong; None = there is none. last_ms leaves them out.
+    """
 
     first_ms: int | None
     last_ms: int | None
+    ahead_ms: int | None = None
 
 
-def extent(conn: Connection) -> Extent:
-    """Return when the stored lookups begin and end. Two index probes, however many there are."""
-    first = conn.execute(select(func.min(lookups.c.at_ms))).scalar()
-    last = conn.execute(select(func.max(lookups.c.at_ms))).scalar()
-    return Extent(first, last)
+def extent(conn: Connection, now_ms: int) -> Extent:
+    """Return when the stored lookups begin and end. Three index probes, however many there are. A clock may be a minute fast."""
+    at = lookups.c.at_ms
+    first = conn.execute(select(func.min(at))).scalar()
+    last = conn.execute(select(func.max(at)).where(at <= now_ms + MINUTE_MS)).scalar()
+    ahead = conn.execute(select(func.max(at)).where(at > now_ms + MINUTE_MS)).scalar()
+    return Extent(first, last, ahead)

@@ -118,7 +118,7 @@ def measures(telemetry: Store, ops: Store, shown: Window, scope: Scope, now_ms: 
         return traces.load(lambda: telemetry, no_engine, trace_id=trace_id.hex())
 
     def found(search: Search) -> Callable[[], object]:
-        return lambda: traces.find(lambda: telemetry, window=shown, scope=scope, search=search)
+        return lambda: traces.find(lambda: telemetry, window=shown, scope=scope, search=search, now_ms=now_ms)
 
     def read_telemetry() -> Store:
         return telemetry

@@ -29,7 +29,7 @@ from app.views import (
 from collectors.prometheus.families import load as load_families
 from storage.reads import hit_rate as reads
 from storage.reads.traces import Search
-from storage.reads.window import Scope, Window
+from storage.reads.window import Scope, Window, extent
 from storage.store import Store, open_ops
 from tests.app.views.test_pages import no_engine
 from tests.support import telemetry
@@ -62,7 +62,7 @@ def texts(stores: tuple[Store, Store], window: Window = HOUR) -> list[str]:
         why_rows.part_rows(answer),
         why_rows.segment_rows(answer, {}),
     ]
-    listing = traces.find(store, window=window, scope=Scope(), search=Search())
+    listing = traces.find(store, window=window, scope=Scope(), search=Search(), now_ms=NOW)
     senders = sources.load(store, window=window, now_ms=NOW)
     counted = counters.load(store, lambda: load_families(None), window=window, now_ms=NOW)
     nothing = regret.load(ops, horizon="24h", namespace=None, now_ms=NOW)
@@ -114,6 +114,13 @@ def test_a_clock_in_the_future_is_in_no_window_but_its_own(stores: tuple[Store, 
     sound(told)
     assert "Hit rate: no data; no eligible lookups; " in told
     sound(texts(stores, Window.of(ahead, ahead + 60_000)))
+    telemetry.write(stores[0], list(telemetry.make(start_ms=NOW - 900_000, end_ms=NOW - 600_000, per_minute=4, seed=9)), now_ms=NOW)
+    with stores[0].read() as conn:
+        found = extent(conn, NOW)
+    assert found.last_ms is not None
+    assert NOW - 900_000 <= found.last_ms < NOW, "the newest lookup is of this morning: a wrong clock does not make it look fresh"
+    assert found.ahead_ms is not None
+    assert ahead <= found.ahead_ms
 
 
 def test_calls_without_tokens_and_without_a_price_are_no_zeros(stores: tuple[Store, Store]) -> None:

@@ -119,7 +119,7 @@ def test_buckets_without_lookups_are_gaps() -> None:
 
 @pytest.mark.parametrize("outcome", ["exact_hit", "semantic_hit", "miss", "bypass", "error"])
 def test_a_trace_of_every_outcome_is_explained_in_words(store: Store, outcome: str) -> None:
-    listing = traces.find(lambda: store, window=HOUR, scope=Scope(), search=Search(outcome=outcome))
+    listing = traces.find(lambda: store, window=HOUR, scope=Scope(), search=Search(outcome=outcome), now_ms=NOW)
     assert listing.rows
     trace = traces.load(lambda: store, no_engine, trace_id=listing.rows[0].trace_id.hex())
     assert trace is not None
@@ -151,7 +151,7 @@ def test_orphans_and_clock_skew_are_shown_as_sent_and_flagged(tmp_path: Path) ->
 
 
 def test_the_decision_compares_the_threshold_then_and_now(store: Store) -> None:
-    listing = traces.find(lambda: store, window=HOUR, scope=Scope(), search=Search(outcome="semantic_hit"))
+    listing = traces.find(lambda: store, window=HOUR, scope=Scope(), search=Search(outcome="semantic_hit"), now_ms=NOW)
     trace = traces.load(lambda: store, no_engine, trace_id=listing.rows[0].trace_id.hex())
     assert trace is not None
     with store.read() as conn:
@@ -237,7 +237,7 @@ def test_a_spark_keeps_gaps_and_its_axis() -> None:
 
 
 def test_the_decision_of_a_held_out_lookup_tells_how_far_the_answers_agree(store: Store) -> None:
-    listing = traces.find(lambda: store, window=HOUR, scope=Scope(), search=Search(outcome="miss"))
+    listing = traces.find(lambda: store, window=HOUR, scope=Scope(), search=Search(outcome="miss"), now_ms=NOW)
     with store.read() as conn:
         from storage.reads.traces import trace_lookups
 
@@ -250,7 +250,7 @@ def test_the_decision_of_a_held_out_lookup_tells_how_far_the_answers_agree(store
 def test_the_decision_tells_what_the_key_was_made_of(store: Store) -> None:
     from storage.reads.traces import trace_lookups
 
-    listing = traces.find(lambda: store, window=HOUR, scope=Scope(), search=Search(outcome="miss"))
+    listing = traces.find(lambda: store, window=HOUR, scope=Scope(), search=Search(outcome="miss"), now_ms=NOW)
     with store.read() as conn:
         row = trace_lookups(conn, listing.rows[0].trace_id)[0]
     for normalised, told in ((True, "the normal form"), (False, "what was sent"), ([], None), (None, None)):

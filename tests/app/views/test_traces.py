@@ -227,5 +227,5 @@ def test_a_call_told_twice_is_marked_in_its_trace(store: Store) -> None:
     assert decision.headline == "1,000 of 1,012 input tokens came from the provider's own prompt cache. The call took 80 ms."
     assert ("input tokens as sent", "12") in decision.facts
     window = Window.of(START_NS // 10**6, START_NS // 10**6 + 1)
-    listing = traces.find(lambda: store, window=window, scope=Scope(), search=Search())
+    listing = traces.find(lambda: store, window=window, scope=Scope(), search=Search(), now_ms=window.end_ms)
     assert [row["cache"] for row in traces.rows(listing)] == ["provider's prompt cache"]

@@ -233,7 +233,8 @@ def test_a_tier_s_own_rate_is_of_those_that_came_to_it() -> None:
             cell("exact_hit", "store", 10),
             cell("semantic_hit", "vector", 10),
             cell("miss", "", 20, "no_candidate"),
-            cell("miss", "", 10, "exact_only"),
+            cell("miss", "", 7, "exact_only"),
+            cell("miss", "", 3, "tier_fault"),
         ]
     )
     asked = [(step.name, step.asked.k, step.asked.n) for step in steps if step.asked]
