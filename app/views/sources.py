@@ -91,9 +91,10 @@ def _read(store: Store, shown: Window, now_ms: int) -> tuple[list[SourceStatus],
     with store.read() as conn:
         found = sources.sources(conn)
         points = sources.counter_points(conn, shown, (LOOKUPS, SPANS))
-        at = [point.at_ms for point in points[LOOKUPS]]
+        # A target's page has no counter of lookups before its first one, but one of spans: known from there on, it grew from 0.
+        at = [point.at_ms for point in (*points[LOOKUPS], *points[SPANS])]
         balance = None
-        if at and min(at) < max(at):
+        if points[LOOKUPS] and min(at) < max(at):
             # The baseline may lie before the window; what is stored is counted over exactly the scrapes' time.
             stored = sources.stored_lookups(conn, min(at), max(at), GATEWAY_SERVICE)
             balance = _reconcile(points[LOOKUPS], points[SPANS], stored, first_seen_ms={one.id: one.first_seen_ms for one in found})
@@ -130,7 +131,8 @@ def _growth(points: Sequence[Point], wanted: Callable[[dict[str, str]], bool], k
 
 
 def _reconcile(counted: Sequence[Point], spans: Sequence[Point], stored: int, *, first_seen_ms: Mapping[int, int]) -> Reconciliation:
-    start, end = min(point.at_ms for point in counted), max(point.at_ms for point in counted)
+    at = [point.at_ms for point in (*counted, *spans)]
+    start, end = min(at), max(at)
     # A target that was scraped before is known from its own first scrape here on; one that is new counted nothing before.
     known: dict[int, int] = {}
     for point in (*counted, *spans):

@@ -77,3 +77,15 @@ def test_a_gateway_that_is_new_counts_from_nothing(store: Store) -> None:
     scrape(store, NOW - 20 * 60_000, {"a": 40}, source=OTHER)
     scrape(store, NOW - 10 * 60_000, {"a": 42, "b": 3}, source=OTHER)
     assert (balance(store).counted, balance(store).created) == (45, 45)
+
+
+def test_a_page_without_a_counter_of_lookups_yet_is_where_counting_begins(store: Store) -> None:
+    """A gateway's first scrape comes before its first lookup: what was stored until the second is in both."""
+    none_yet = [SampleRow(SPANS, labels_text({"result": result}), "counter", NOW - 600_000, 0.0) for result in ("created", "exported")]
+    counters.write_scrape(store, PAGE, Scrape(NOW - 600_000, none_yet), now_ms=NOW - 600_000, max_series=1)
+    made = list(telemetry.make(start_ms=NOW - 590_000, end_ms=NOW - 560_000, per_minute=80))
+    telemetry.write(store, made, now_ms=NOW)
+    scrape(store, NOW - 550_000, {"a": len(made)})
+    scrape(store, NOW - 500_000, {"a": len(made)})
+    found = balance(store)
+    assert (found.from_ms, found.counted, found.stored, found.whole) == (NOW - 600_000, len(made), len(made), True)
