@@ -10,12 +10,19 @@ ask() { # ask TITLE JSON-EXTRA [curl options]
   local title=$1 extra=$2
   shift 2
   echo "== $title"
-  curl --silent --show-error --fail-with-body --dump-header - --output /dev/null "$@" \
+  local body
+  body=$(mktemp)
+  if ! curl --silent --show-error --fail-with-body --dump-header - --output "$body" "$@" \
     ${KEY:+--header "Authorization: Bearer $KEY"} \
     --header 'Content-Type: application/json' \
     --header 'Cachescope-Namespace: examples' \
     --data "{\"model\": \"$model\", \"messages\": [{\"role\": \"user\", \"content\": \"$question\"}]$extra}" \
-    "$gateway/v1/chat/completions" | grep -i -E '^(HTTP|cache-status|cachescope-|age|content-type)'
+    "$gateway/v1/chat/completions" | grep -i -E '^(HTTP|cache-status|cachescope-|age|content-type)'; then
+    cat "$body" >&2 # says what to do
+    rm -f "$body"
+    return 1
+  fi
+  rm -f "$body"
 }
 
 ask 'first' ''

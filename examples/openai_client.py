@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-from openai import OpenAI
+from openai import APIStatusError, OpenAI
 
 client = OpenAI(
     base_url=os.environ.get("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1"),
@@ -43,6 +43,9 @@ def stream(question: str) -> None:
 
 
 question = sys.argv[1] if len(sys.argv) > 1 else "How do I reset my password?"
-ask(question)
-ask(question)
-stream(question)
+try:
+    ask(question)
+    ask(question)
+    stream(question)
+except APIStatusError as error:
+    sys.exit(f"{error.status_code}: {error.message}")

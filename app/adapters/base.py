@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from engine.types import Policy
+from engine.types import Judging, Policy
 
 
 class Via(StrEnum):
@@ -176,6 +176,14 @@ class EngineState:
     prompts_recorded: bool | None
     demo: bool | None
     via: Via = Via.GATEWAY
+    judge: bool | None = None  # whether one is configured; None = not known
+
+    def without_judge(self, judging: Judging) -> str:
+        """Return what it means that this policy asks a judge and none is configured; '' where that is not so, or not known."""
+        if judging is Judging.OFF or self.judge is not False:
+            return ""
+        then = "every semantic hit becomes a miss" if judging is Judging.ELSE_MISS else "hits serve by the rules alone"
+        return f"no judge is configured (setting judge_url), so {then}"
 
 
 class EngineAdapter(Protocol):

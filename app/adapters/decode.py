@@ -158,4 +158,5 @@ def state(value: Json) -> EngineState:
         counters=dict(value["counters"]),
         prompts_recorded=bool(value["prompts_recorded"]),
         demo=bool(value["demo"]),
+        judge=(value.get("judge") or {}).get("configured"),
     )

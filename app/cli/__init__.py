@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -10,32 +11,48 @@ from app.cli import acts, backup, keys, normaliser, services, status, switch, up
 
 app = typer.Typer(
     name="cachescope",
-    help="Cachescope: a cache for generative AI, and the console that watches and drives it.",
     epilog="Exit codes: 0 ok, 1 a failed act or something is down, 2 wrong usage, 3 cannot start, 4 refused.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command("up")(up.up)
-app.command("gateway")(services.gateway)
-app.command("collect")(services.collect)
-app.command("worker")(services.worker)
-app.command("console")(services.console)
-app.command("demo")(services.demo)
-app.command("status")(status.status)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"cachescope {version('cachescope')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Cachescope: a cache for generative AI, and the console that watches and drives it."""
+
+
+app.command("up", short_help="Start gateway, collector, worker and console")(up.up)
+app.command("gateway", short_help="Run the gateway: the API with the cache behind it")(services.gateway)
+app.command("collect", short_help="Run the collector: OTLP, and the scraper of metrics")(services.collect)
+app.command("worker", short_help="Run the worker: warm-ups, reclaiming, analyses")(services.worker)
+app.command("console", short_help="Run the console, the web pages")(services.console)
+app.command("demo", short_help="Run the demo's stub model and its traffic")(services.demo)
+app.command("status", short_help="Is each service alive?")(status.status)
 app.add_typer(keys.app, name="key")
-app.command("switch")(switch.switch)
-app.command("purge")(acts.purge)
-app.command("warm")(acts.warm)
-app.command("threshold")(acts.threshold)
-app.command("normaliser")(normaliser.normaliser)
-app.command("verification")(verification.verification)
-app.command("label")(verification.label)
-app.command("score")(verification.score)
-app.command("backup")(backup.backup)
-app.command("check")(backup.check)
-app.command("restore")(backup.restore)
+app.command("switch", short_help="Show or set what a namespace may serve")(switch.switch)
+app.command("purge", short_help="Hide all entries of a namespace; undo it")(acts.purge)
+app.command("warm", short_help="Ask and store a namespace's frequent misses")(acts.warm)
+app.command("threshold", short_help="Show or set from which similarity candidates serve")(acts.threshold)
+app.command("normaliser", short_help="Show or set which spellings share a key")(normaliser.normaliser)
+app.command("verification", short_help="Show or set how candidates are verified")(verification.verification)
+app.command("label", short_help="Say whether a stored answer serves a prompt")(verification.label)
+app.command("score", short_help="Fit, try and apply a score from labels")(verification.score)
+app.command("backup", short_help="Copy the databases while everything runs")(backup.backup)
+app.command("check", short_help="Check a back-up, or the databases in use")(backup.check)
+app.command("restore", short_help="Put a back-up's copies in place")(backup.restore)
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from app.cli.common import (
     say,
     show_json,
     table,
+    told,
     usd,
     wired,
 )
@@ -236,8 +237,8 @@ def threshold(
             if as_json:
                 show_json(shown)
             else:
-                own = {name: _UNSET[name] for name in _UNSET if shown.get(name) is None}
-                table(["setting", "in force"], list({**shown, **own}.items()))
+                default = ctx.engine.state().embedder.get("default_threshold")
+                table(["setting", "in force"], [(name, _in_force(name, one, default)) for name, one in shown.items()])
             return
         if restore is not None:
             result = actions.restore_policy(ctx, namespace, restore, new_operation_id(), now.version)
@@ -260,11 +261,20 @@ def _cosine(text: str) -> float | None:
         raise typer.BadParameter(f"a threshold is a number from -1 to 1, or `default`, not {text!r}") from error
 
 
-_UNSET = {"threshold": "the embedder's own", "holdout_ratio": "the installation's"}
+_OWN = "the embedder's own"
+
+
+def _in_force(name: str, value: object, default: float | None) -> str:
+    """default: the embedder's threshold, None where no gateway tells."""
+    if name == "threshold" and value is None:
+        return _OWN if default is None else f"{default:g} ({_OWN})"
+    if name == "ttl_s" and isinstance(value, int | float):
+        return f"{value:g} s ({value / 3_600:.3g} h)"
+    return told(name, value)
 
 
 def _shown(value: object) -> str:
-    return _UNSET["threshold"] if value is None else str(value)
+    return _OWN if value is None else str(value)
 
 
 def _show_history(ctx: AdminContext, namespace: str, *, as_json: bool) -> None:

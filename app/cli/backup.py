@@ -73,7 +73,7 @@ def restore(
 ) -> None:
     """Put a back-up's databases in place of the present ones, which are kept. Stop all services first.
 
-    A restored cache serves again what was purged or erased since: then purge it again.
+    A restored cache serves again what was purged since: then purge it again.
     """
     config = configure(demo)
     from storage import backup as backups
@@ -85,7 +85,7 @@ def restore(
         names = [one.name for one in manifest.files if one.name in {database.name for database in wanted}]
         say(f"{', '.join(names) or 'Nothing'} of {taken} will replace what is in {config.home}; that is kept in a folder beside it.")
         if "cache.db" in names:
-            say("The cache then serves again what was purged or erased since.")
+            say("The cache then serves again what was purged since.")
         if not typer.confirm("Restore?"):
             complain("nothing was restored")
             raise typer.Exit(REFUSED)

@@ -131,6 +131,13 @@ def new_operation_id() -> str:
     return secrets.token_hex(16)
 
 
+def told(name: str, value: object) -> str:
+    """Return a field of a policy in words."""
+    if value is None:
+        return "the installation's" if name == "holdout_ratio" else "none"
+    return f"version {value['version']}, cut {value['cut']:.3f}" if name == "score" and isinstance(value, dict) else str(value)
+
+
 def finish(result: ActResult, *, as_json: bool, words: str) -> None:
     """Print an act's outcome and leave with its exit code."""
     if as_json:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from app.cli.supervisor import Port, require_free
 from app.config import Config, split_bind
 from app.demo.stub_model import create_app
 from app.demo.traffic import TENANTS, play
@@ -32,6 +33,8 @@ def run(config: Config, *, stub: bool, traffic: bool) -> int:
 
 
 async def _run(config: Config, *, stub: bool, traffic: bool) -> int:
+    if stub:
+        require_free(Port("stub_bind", config.stub_bind))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import typer
@@ -15,7 +16,8 @@ def status(demo: Demo = None, as_json: AsJson = False) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     from app.adapters import health
-    from app.wiring import now_ms
+    from app.errors import EngineRefused, EngineUnavailable
+    from app.wiring import Wiring, now_ms
 
     probes = [lambda: health.gateway(config), lambda: health.collector(config), lambda: health.worker(config, now_ms)]
     probes.append(lambda: health.console(config))
@@ -23,6 +25,13 @@ def status(demo: Demo = None, as_json: AsJson = False) -> None:
         probes.append(lambda: health.stub(config))
     with ThreadPoolExecutor(len(probes)) as pool:
         found = list(pool.map(lambda probe: probe(), probes))
+    if found[0].ok:
+        # Something is up on this port; whether it is this installation's, only its control API knows.
+        with contextlib.closing(Wiring(config)) as wiring:
+            try:
+                wiring.engine().state()
+            except (EngineRefused, EngineUnavailable) as error:
+                found[0] = dataclasses.replace(found[0], ok=False, detail=str(error))
     if as_json:
         rows = [dataclasses.asdict(row) for row in found]
         show_json({"healthy": all(row.ok for row in found), "data_dir": str(config.home), "demo": config.demo, "services": rows})

@@ -116,7 +116,7 @@ class Supervisor:
             _require_room(self._config.home)
             for service in self._services:
                 for port in service.ports:
-                    _require_free(port)
+                    require_free(port)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, self._on_signal)
             try:
@@ -235,7 +235,7 @@ def _require_room(folder: Path) -> None:
         )
 
 
-def _require_free(port: Port) -> None:
+def require_free(port: Port) -> None:
     """Raise CannotStart when the port cannot be listened on."""
     host, number = split_bind(port.bind)
     try:

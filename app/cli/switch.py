@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from app.cli.common import AsJson, Demo, complain, context, finish, new_operation_id, plain, say, show_json, wired
+from app.cli.common import REFUSED, AsJson, Demo, complain, context, finish, new_operation_id, plain, say, show_json, wired
 
 
 class Wanted(StrEnum):
@@ -30,6 +31,7 @@ _MEANS = {
 def switch(
     namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace, exactly: no patterns.")],
     wanted: Annotated[Wanted | None, typer.Argument(metavar="[on|exact-only|off]", help="Without it: show what is set.")] = None,
+    new: Annotated[bool, typer.Option("--new", help="The namespace has no entry and no policy yet, and its name is right.")] = False,
     demo: Demo = None,
     as_json: AsJson = False,
 ) -> None:
@@ -44,8 +46,17 @@ def switch(
                 show_json({"namespace": namespace, "switch": now.switch.value, "version": now.version})
             else:
                 say(f"{plain(namespace)}: {now.switch.value} ({_MEANS[Wanted(now.switch.value)]}), policy version {now.version}")
+                if namespace not in [info.name for info in ctx.engine.namespaces()]:
+                    complain(f"{plain(namespace)} is not on record: this is what would hold for it")
             return
         known = [info.name for info in ctx.engine.namespaces()]
+        near = difflib.get_close_matches(namespace, known, n=1, cutoff=0.5)
+        if namespace not in known and near and not new:
+            complain(
+                f"{plain(namespace)} is not on record; did you mean {plain(near[0])}? Nothing was changed. "
+                f"If the name is right: cachescope switch {plain(namespace)} {wanted.value} --new"
+            )
+            raise typer.Exit(REFUSED)
         result = actions.set_switch(ctx, namespace, wanted.value, new_operation_id())
     before, after = result.figures.get("before", {}), result.figures.get("after", {})
     finish(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.common import AsJson, Demo, context, finish, new_operation_id, plain, say, show_json, table, wired
+from app.cli.common import AsJson, Demo, complain, context, finish, new_operation_id, plain, say, show_json, table, told, wired
 
 if TYPE_CHECKING:
     from app.admin.actions import ScoreTry
@@ -66,25 +66,29 @@ def verification(
         ctx = context(wiring)
         now = actions.policy_in_force(ctx, namespace)
         if not changes:
-            shown = {"namespace": namespace, "version": now.version, **{name: policy_json(now)[name] for name in _SHOWN}}
+            fields = {"namespace": namespace, "version": now.version, **{name: policy_json(now)[name] for name in _SHOWN}}
             if as_json:
-                show_json(shown)
+                show_json(fields)
             else:
-                table(["setting", "in force"], [(name, _told(name, value)) for name, value in shown.items()])
+                table(["setting", "in force"], [(name, told(name, value)) for name, value in fields.items()])
+                _warn_of_no_judge(ctx, namespace, now.judge.value)
             return
         result = actions.set_verification(ctx, namespace, changes, new_operation_id(), now.version)
+        _warn_of_no_judge(ctx, namespace, result.figures.get("after", {}).get("judge"))
     after = result.figures.get("after", {})
-    told = ", ".join(f"{name} {_told(name, after.get(name))}" for name in _SHOWN)
-    finish(result, as_json=as_json, words=f"{plain(namespace)}: {told}; policy version {after.get('version')}")
+    shown = ", ".join(f"{name} {told(name, after.get(name))}" for name in _SHOWN)
+    finish(result, as_json=as_json, words=f"{plain(namespace)}: {shown}; policy version {after.get('version')}")
+
+
+def _warn_of_no_judge(ctx: AdminContext, namespace: str, judge: str | None) -> None:
+    from engine.types import Judging
+
+    why = ctx.engine.state().without_judge(Judging(judge or "off"))
+    if why:
+        complain(f"{plain(namespace)} asks a judge, and {why}; set it up, or: cachescope verification {plain(namespace)} --judge off")
 
 
 _SHOWN = ("verify_mode", "judge", "holdout_ratio", "score")
-
-
-def _told(name: str, value: object) -> str:
-    if value is None:
-        return "the installation's" if name == "holdout_ratio" else "none"
-    return f"version {value['version']}, cut {value['cut']:.3f}" if name == "score" and isinstance(value, dict) else str(value)
 
 
 def _share(text: str) -> float:

@@ -45,6 +45,7 @@ class Effective:
     floor: float | None = None
     embedder_default: float | None = None
     asked: bool = True  # whether a gateway answered for its embedder
+    no_judge: str = ""  # what it means that the policy asks a judge and there is none
 
     @property
     def lowest(self) -> float:
@@ -133,9 +134,10 @@ def _kept(store: Store, namespace: str | None) -> tuple[tuple[PolicyVersion, ...
 def _effective(state: EngineState, known: Iterable[NamespaceInfo], namespace: str) -> Effective:
     policy = next((row.policy for row in known if row.name == namespace), Policy())
     default, floor = (_number(state.embedder.get(name)) for name in ("default_threshold", "candidate_floor"))
+    no_judge = state.without_judge(policy.judge)
     if policy.threshold is not None:
-        return Effective(policy.threshold, False, policy, floor, default)
-    return Effective(default, True, policy, floor, default, asked=state.via == Via.GATEWAY)
+        return Effective(policy.threshold, False, policy, floor, default, no_judge=no_judge)
+    return Effective(default, True, policy, floor, default, asked=state.via == Via.GATEWAY, no_judge=no_judge)
 
 
 def _number(value: Any) -> float | None:
@@ -231,6 +233,8 @@ def notes(view: Thresholds) -> list[str]:
     held_out = sum(row.held_out for row in view.candidates)
     if held_out:
         found.append(f"{words.count(held_out)} held-out lookups are counted as the hits they would have been.")
+    if view.effective and view.effective.no_judge:
+        found.append(f"{view.effective.no_judge[0].upper()}{view.effective.no_judge[1:]}.")
     if view.effective and view.effective.policy.judge is not Judging.OFF:
         found.append("The judge is asked only about what would serve: what it says of hits that would be gained is not known.")
     if view.effective and view.effective.floor is not None:

@@ -134,6 +134,7 @@ _SCHEMAS: dict[str, Schema] = {
         control_age_ms=_or_null(_COUNT),
         store=_object(url_scheme=_TEXT, ok=_YES, error=_TEXT),
         embedder=_object(id=_TEXT, dimension=_COUNT, ok=_YES, reason=_TEXT),
+        judge=_object(configured=_YES),
         upstream=_object(configured=_YES, host=_TEXT),
         breakers=_list(_BREAKER),
         keys=_COUNT,

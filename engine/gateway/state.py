@@ -159,6 +159,7 @@ class GatewayState:
                 "ok": embedder is not None and self._warmed and not self.embedder_reason,
                 "reason": self.embedder_reason,
             },
+            "judge": {"configured": bool(engine.judge_url)},
             "upstream": {"configured": self.upstream.configured, "host": self.upstream.host},
             "breakers": [
                 {"dependency": dependency, "operation": operation, "state": held.state, "opened": held.opened, "refused": held.refused}

@@ -166,10 +166,11 @@ def test_taken_port_is_named_with_the_setting_to_change(run: Run, environ: dict[
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = run({**environ, "CACHESCOPE_OTLP_HTTP_BIND": f"127.0.0.1:{port}"}, "up")
-    assert done.returncode == 3
-    assert f"port {port} is taken" in _one_line(done)
-    assert "CACHESCOPE_OTLP_HTTP_BIND" in done.stderr
+        for variable, command in (("OTLP_HTTP", ["up"]), ("STUB", ["demo", "--only", "stub"])):
+            done = run({**environ, f"CACHESCOPE_{variable}_BIND": f"127.0.0.1:{port}"}, *command)
+            assert done.returncode == 3
+            assert f"port {port} is taken" in _one_line(done)
+            assert f"CACHESCOPE_{variable}_BIND" in done.stderr
 
 
 def test_a_disk_too_full_to_start_on_is_told_with_what_is_left(
@@ -242,6 +243,10 @@ def test_switch_from_the_terminal_is_in_force_and_in_the_audit(run: Run, environ
     with contextlib.closing(Wiring(load(environ))) as wired, wired.ops().read() as conn:
         acts = actions.history(conn, kind="switch")
     assert [(act.state, act.namespace, act.origin) for act in acts] == [("done", "faq", "cli")] * 2
+    slipped = run(environ, "switch", "fqa", "off")
+    assert (slipped.returncode, "did you mean faq? Nothing was changed" in slipped.stderr) == (4, True)
+    assert "is not on record" in run(environ, "switch", "fqa").stderr
+    assert run(environ, "switch", "fqa", "off", "--new").returncode == 0
 
 
 def test_normaliser_offers_what_the_engine_knows() -> None:

@@ -1,6 +1,7 @@
 """What the thresholds page says: the threshold in force, how many, whether too few, and what moving it would have done."""
 
 import contextlib
+import dataclasses
 import json
 from dataclasses import replace
 from typing import NoReturn
@@ -12,7 +13,7 @@ from app.admin import actions as admin_acts
 from app.errors import EngineUnavailable
 from app.views import thresholds
 from app.wiring import Wiring
-from engine.types import Policy, Switch
+from engine.types import Judging, Policy, Switch
 from storage import labels, spans
 from storage.errors import StoreMissing
 from storage.labels import Label
@@ -209,3 +210,14 @@ def test_labels_that_a_threshold_separates_name_it(wired: Wiring) -> None:
 def test_without_labels_nothing_is_advised(wired: Wiring) -> None:
     assert thresholds.advice(_load(wired)) == []
     assert thresholds.label_rows(_load(wired)) == []
+
+
+@pytest.mark.parametrize(("judging", "then"), [("else-miss", "every semantic hit becomes a miss"), ("else-serve", "by the rules alone")])
+def test_a_policy_that_asks_a_judge_where_there_is_none_says_what_becomes_of_hits(wired: Wiring, judging: str, then: str) -> None:
+    _fill(wired, *MIXED)
+    asks = Policy(judge=Judging(judging))
+    view = _load(wired, Engine(dataclasses.replace(STATE, judge=False), asks))
+    assert any(note.startswith("No judge is configured") and then in note for note in thresholds.notes(view))
+    for known in (True, None):
+        view = _load(wired, Engine(dataclasses.replace(STATE, judge=known), asks))
+        assert not any("No judge" in note for note in thresholds.notes(view))
