@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from app.cli.supervisor import Port, require_free
+from app.cli.ports import Port, require_free
 from app.config import Config, split_bind
 from app.demo.stub_model import create_app
 from app.demo.traffic import TENANTS, play

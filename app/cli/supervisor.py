@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import shutil
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from app.cli.children import ROOT, Child, child_environ, stop_all
 from app.cli.common import FAILED, OK, complain, plain, say
+from app.cli.ports import Port, require_free
 from app.cli.services import console_command
-from app.config import PREFIX, Config, reachable_url, split_bind
+from app.config import Config, reachable_url
 from app.errors import CannotStart
 
 if TYPE_CHECKING:
@@ -30,11 +29,6 @@ START_S = 60.0  # a cold start imports and loads a model from a slow disk; a war
 STOP_S = 9.0  # SIGTERM's share of the ten seconds within which all is stopped
 LOOK_S = 0.05
 ROOM_BYTES = 64 * 1024 * 1024  # what the first minutes write: three databases with their logs of changes, and the services' own logs
-
-
-class Port(NamedTuple):
-    setting: str
-    bind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,18 +227,3 @@ def _require_room(folder: Path) -> None:
             f"the disk of {folder} has {free / 1_048_576:.1f} MB left; expected at least {ROOM_BYTES // 1_048_576} MB: "
             "make room, or set CACHESCOPE_DATA_DIR to a folder on another disk"
         )
-
-
-def require_free(port: Port) -> None:
-    """Raise CannotStart when the port cannot be listened on."""
-    host, number = split_bind(port.bind)
-    try:
-        found = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        with socket.socket(found[0], found[1]) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(found[4])
-    except OSError as error:
-        variable = f"{PREFIX}{port.setting.upper()}"
-        if error.errno == errno.EADDRINUSE:
-            raise CannotStart(f"port {number} is taken: stop what listens there, or set {variable} (now {port.bind})") from error
-        raise CannotStart(f"cannot listen on {port.bind}: {error.strerror or error}; set {variable}") from error
