@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.analysis.hit_rate import HITS, OUTCOMES, Counts, count
-from app.analysis.intervals import Difference, difference, widened, wilson
+from app.analysis.intervals import Difference, difference, wilson
 from app.views import causes, marks, rates, words
 from app.views.decision import reason_in_words
 from app.views.dial import Dial
@@ -72,9 +72,7 @@ class Loaded:
 
     @property
     def change(self) -> Difference | None:
-        """The change of the hit rate; both sides as far apart as this window's clusters make them."""
-        design = None if self.worth.requests is None else self.worth.requests.design
-        return difference(widened(self.counts.hit_rate, design), widened(self.before.hit_rate, design))
+        return rates.change(self.counts, self.before, self.worth.requests)
 
 
 @dataclass(frozen=True, slots=True)

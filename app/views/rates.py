@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from app.analysis.hit_rate import HITS, Counts, Sampled, count
-from app.analysis.intervals import Share, wilson
+from app.analysis.intervals import Difference, Ratio, Share, difference, widened, wilson
 from app.views import words
 from storage.reads import sampling
 from storage.reads.hit_rate import Cell, Count
@@ -60,6 +60,12 @@ def weighed(conn: Connection, window: Window, scope: Scope, counts: Counts, *, k
         return replace(counts, sampled=(Sampled(None, "", counts.total),))
     found = sampling.kept(conn, window, scope, kind=kind)
     return replace(counts, sampled=tuple(Sampled(one.ratio, one.outcome, one.lookups) for one in found)) if found else counts
+
+
+def change(now: Counts, before: Counts, requests: Ratio | None) -> Difference | None:
+    """Return the change of the hit rate; both sides as far apart as the window's clusters make them. requests: its rate over these."""
+    design = None if requests is None else requests.design
+    return difference(widened(now.hit_rate, design), widened(before.hit_rate, design))
 
 
 def refusal(counts: Counts) -> str:
