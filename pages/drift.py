@@ -18,8 +18,11 @@ def body() -> None:
     if view.now is None or view.before is None:
         return
     if view.now.entropy is None:
+        if view.refused:
+            return
         states.empty("No prompts in this time", "Widen the time range above, or send traffic through the gateway:", "cachescope status")
         return
+    states.sampled(view.sampled)
     chrome.evidence("hit_rate", "Why did the hit rate change?")
     chrome.dials(drift_rows.dials(view))
     st.caption(

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sqlalchemy import Connection
+
 from app.admin.context import AdminContext
 from app.analysis import regret
 from app.errors import AppError
@@ -26,6 +28,7 @@ EVERY_MS: Final = 600_000
 SLOW_EVERY_MS: Final = 3_600_000  # a week changes little in ten minutes
 MOST_NAMESPACES: Final = 50
 MOST_LOOKUPS: Final = 100_000  # above it a sample of the keys: some six seconds of one core
+MOST_READ: Final = 2 * MOST_LOOKUPS  # held at once, whatever a few keys' share of the traffic is: some 100 MB
 
 
 def schedule(ops: Store, *, now_ms: int) -> None:
@@ -65,14 +68,12 @@ def _analyse(  # noqa: PLR0917 - one call
     with telemetry.read() as conn:
         kept_from_ms = horizons(conn).raw_ms
     window = Window.of(max(kept_from_ms, now - HORIZONS_MS[horizon]), now)
-    below = max(1, min(reads.SLOTS, reads.SLOTS * MOST_LOOKUPS // max(1, lookups)))
-    rate = below / reads.SLOTS
     with telemetry.read() as conn:
-        rows = list(reads.stream(conn, namespace, window, below=below))
+        rows, rate = _sample(conn, namespace, window, lookups)
         keyless = reads.without_key(conn, namespace, window)
     ttl_s, ttl_from = _lifetime(run.ctx, namespace)
     prepared = prepare(rows)
-    left_out = {reason: round(n / rate) for reason, n in prepared.left_out.items()}
+    left_out = {reason: round(n / rate) for reason, n in prepared.left_out.items()}  # empty at a rate of 0
     if keyless:
         left_out["no key"] = keyless
     result = None
@@ -101,6 +102,24 @@ def _analyse(  # noqa: PLR0917 - one call
         parameters={"ttl_s": ttl_s, "ttl_from": ttl_from, "rate": rate, "usable": len(prepared.events), "left_out": left_out},
         result=result,
     )
+
+
+def _sample(conn: Connection, namespace: str, window: Window, lookups: int) -> tuple[list[StreamRow], float]:
+    """Return the lookups of a sample of the keys, in order of time, and which part of all keys it is.
+
+    The part is chosen so that some MOST_LOOKUPS are expected. A few keys with most of the traffic may be in it: above MOST_READ the part
+    is halved, and what was read of other keys is let go, so that the keys kept are whole (SHARDS with a falling threshold).
+    """
+    below = max(1, min(reads.SLOTS, reads.SLOTS * MOST_LOOKUPS // max(1, lookups)))
+    rows: list[StreamRow] = []
+    for row in reads.stream(conn, namespace, window, below=below):
+        if below < reads.SLOTS and row.key[:4] >= f"{below:04x}":
+            continue
+        rows.append(row)
+        while len(rows) > MOST_READ:
+            below //= 2
+            rows = [kept for kept in rows if kept.key[:4] < f"{below:04x}"]
+    return rows, below / reads.SLOTS
 
 
 def _go_on(run: JobRun) -> None:

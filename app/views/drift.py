@@ -7,19 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
 from sqlalchemy import Connection
 
-from app.analysis import adwin, drift
-from app.analysis.clusters import Finding, Served, findings, parse, top
-from app.analysis.drift import Change
+from app.analysis.clusters import Finding, Served, findings, top
 from app.analysis.entropy import Entropy, entropy, rarefied
 from app.analysis.hit_rate import HITS
-from app.views import causes, why, words
+from app.views import evenly, why, words
+from app.views.drift_panels import FEW, NAMES, Panel, against_season, enough, judge
+from app.views.evenly import Even
 from app.views.likeness import NO_VECTORS, Embed, Vectors, grouping, thinned
 from app.views.parts import Failure, attempt
 from storage.reads import drift as reads
-from storage.reads.drift import Asked, Mix, PromptSample
+from storage.reads.drift import Mix, PromptSample
 from storage.reads.window import Scope, Window
 from storage.store import Store
 
@@ -27,11 +26,7 @@ TELEMETRY = "Telemetry database"
 SOURCES = (TELEMETRY,)
 MOST = 25
 MOST_RANKS = 100
-FEW = 100  # lookups in a window below which its mix is not worth comparing
-FALSE_SHARE = 0.05  # of the panels that are called changed, at most so many wrongly
 _DAY_MS, _WEEK_MS = 86_400_000, 604_800_000
-# The least effect worth acting on, by panel, each in its own unit.
-LEAST = {"mix": 0.02, "vectors": 0.005, "entropy": 0.3, "similarity": 0.1, "length": 0.1, "hit_rate": causes.MIN_CHANGE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,42 +44,6 @@ class Side:
     rarefied_cluster_bits: float | None
     similarities: tuple[float, ...]
     stride: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One thing that may have changed. change: None = too little to tell. p_value: adjusted for the number of panels.
-
-    seasonal: against the same time a day or a week before, where that is on record and the first comparison raised an alarm.
-    """
-
-    key: str
-    change: Change | None
-    p_value: float | None
-    seasonal: Change | None = None
-    psi: Change | None = None
-
-    @property
-    def large(self) -> bool:
-        """True when the effect is worth acting on: that of a mix above what chance gives, others as they are."""
-        if self.change is None:
-            return False
-        beyond = self.change.null if self.key in {"mix", "vectors"} else 0.0
-        return self.change.effect - beyond >= LEAST[self.key]
-
-    @property
-    def certain(self) -> bool:
-        """True when chance is ruled out over the whole window and in both halves of it."""
-        return self.change is not None and self.p_value is not None and self.p_value <= FALSE_SHARE and self.change.halves
-
-    @property
-    def rhythm(self) -> bool:
-        """True when the same time a day or a week before was alike: the change is the clock's."""
-        return self.seasonal is not None and self.seasonal.p_value > FALSE_SHARE
-
-    @property
-    def alarm(self) -> bool:
-        return self.certain and self.large and not self.rhythm
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +68,8 @@ class Drift:
     """clustered: the mix is of clusters of like prompts; else of exact prompts.
 
     embedder: whose vectors a sample of the prompts was compared and grouped by; '' = SimHashes alone, and why_no_vectors says why where
-    vectors were asked for. computed_ms: when the worker did; None = now.
+    vectors were asked for. computed_ms: when the worker did; None = now. sampled: what sampling means for the comparison, '' = nothing.
+    refused: why nothing of this time is told, or, where something is, why it is compared with nothing: '' = neither.
     """
 
     sentence: str
@@ -128,6 +88,8 @@ class Drift:
     embedder: str = ""
     why_no_vectors: str = ""
     computed_ms: int | None = None
+    sampled: str = ""
+    refused: str = ""
     failures: tuple[Failure, ...] = ()
 
 
@@ -146,28 +108,30 @@ def load(
 
     def read() -> Drift:
         with telemetry().read() as conn:
-            mine, earlier = (reads.mix(conn, one, scope) for one in (window, compared))
+            sides = tuple(evenly.read(conn, one, scope) for one in (window, compared))
+            mine, earlier = (one.fair for one in sides)
             equal = min(len(mine.rows), len(earlier.rows))
             texts = _to_embed(conn, mine, earlier) if embed and equal >= FEW else {}
             cut = why.cut_in(conn, window, scope) if equal >= FEW else None
+            moved = 0.0 if cut is None else abs(cut[1].now_ratio - cut[1].before_ratio)
         vectors = NO_VECTORS
         if embed and texts:  # outside the snapshot: it may take seconds, and would keep the log from being folded in
             vectors = embed(texts)
-            if not vectors.why_not and not _enough(vectors, mine, earlier):
+            if not vectors.why_not and not enough(vectors, mine, earlier):
                 vectors = replace(NO_VECTORS, why_not=f"too few texts: {FEW} are needed in each window")
         alike = grouping(mine, earlier, vectors=vectors)
         panels: tuple[Panel, ...] = ()
         season = None
         if equal >= FEW:
-            panels = _panels(mine, earlier, alike[0], vectors, None if cut is None else abs(cut[1].now_ratio - cut[1].before_ratio))
+            panels = judge(mine, earlier, alike[0], vectors, None if sides[0].counts.skewed else moved)
         if compared == window.previous and any(panel.certain and panel.large for panel in panels):
             season = window.shifted(_DAY_MS if window.length_ms <= _DAY_MS else _WEEK_MS)
             with telemetry().read() as conn:
-                other = reads.mix(conn, season, scope)
+                other = evenly.read(conn, season, scope).fair
                 texts = _to_embed(conn, other) if vectors.of else {}
             more = embed(texts) if embed and texts else NO_VECTORS
-            panels, season = _seasonal(panels, season, mine, other, replace(vectors, of={**vectors.of, **more.of}), clustered=alike[1])
-        told = _Compared(mine, earlier, *alike, vectors, panels, season)
+            panels, season = against_season(panels, season, mine, other, replace(vectors, of={**vectors.of, **more.of}), clustered=alike[1])
+        told = _Compared(sides[0], sides[1], *alike, vectors, panels, season)
         with telemetry().read() as conn:
             return _drawn(conn, window, compared, told, window_name=window_name, before_name=before_name)
 
@@ -182,15 +146,13 @@ def named(view: Drift, *, window_name: str, before_name: str) -> Drift:
     """Return the same comparison with its windows called by these names."""
     if view.now is None or view.before is None:
         return view
-    sentence, bad = _sentence(
-        view.now, view.before, view.panels, view.findings, window_name=window_name, before_name=before_name, season=view.season
-    )
+    sentence, bad = _sentence(view, view.now, view.before, window_name=window_name, before_name=before_name)
     return replace(view, sentence=sentence, bad=bad, before_name=before_name)
 
 
 class _Compared(NamedTuple):
-    mine: Mix
-    earlier: Mix
+    now: Even
+    before: Even
     group: Mapping[str, str]
     clustered: bool
     vectors: Vectors
@@ -202,13 +164,9 @@ def _to_embed(conn: Connection, *mixes: Mix) -> dict[str, str]:
     return reads.texts(conn, [row.id for mix in mixes for row in thinned(mix)])
 
 
-def _enough(vectors: Vectors, *mixes: Mix) -> bool:
-    """Return whether each of the windows has vectors enough to be compared by them."""
-    return all(sum(row.prompt_hash in vectors.of for row in thinned(mix)) >= FEW for mix in mixes)
-
-
 def _drawn(conn: Connection, window: Window, compared: Window, told: _Compared, *, window_name: str, before_name: str) -> Drift:
-    mine, earlier, group, clustered, vectors, panels, season = told
+    group, clustered, vectors = told.group, told.clustered, told.vectors
+    mine, earlier = told.now.fair, told.before.fair
     equal = min(len(mine.rows), len(earlier.rows))
     now, before = (_side(one, found, group, equal) for one, found in ((window, mine), (compared, earlier)))
     fresh, gone = _kinds(mine, earlier, group), _kinds(earlier, mine, group)
@@ -219,24 +177,25 @@ def _drawn(conn: Connection, window: Window, compared: Window, told: _Compared, 
     texts |= _sampled(conn, mine, [*(n for _, _, names in fresh for n in names), *(n for one in found for n in one.samples)])
     known = {row.prompt_hash for row in earlier.rows}
     shown = tuple(Found(one, _texts(texts, one.samples)) for one in found)
-    sentence, bad = _sentence(now, before, panels, shown, window_name=window_name, before_name=before_name, season=season)
-    return Drift(
-        sentence=sentence,
-        bad=bad,
+    view = Drift(
+        sentence="",
+        bad=False,
         now=now,
         before=before,
-        before_name=before_name,
-        panels=panels,
-        season=season,
+        panels=told.panels,
+        season=told.season,
         new=tuple(Kind(n, prompts, _texts(texts, names)) for n, prompts, names in fresh) if earlier.rows else (),
-        vanished=tuple(Kind(n, prompts, _texts(texts, names)) for n, prompts, names in gone),
+        vanished=tuple(Kind(n, prompts, _texts(texts, names)) for n, prompts, names in gone) if not told.now.refused else (),
         new_share=(sum(row.prompt_hash not in known for row in mine.rows), len(mine.rows)),
         findings=shown,
         clustered=clustered,
         prompts_recorded=not texts or any(sample.prompt is not None for sample in texts.values()),
         embedder=vectors.embedder,
         why_no_vectors=vectors.why_not,
+        sampled=evenly.note(told.now, told.before),
+        refused=told.now.refused or told.before.refused,
     )
+    return named(view, window_name=window_name, before_name=before_name)
 
 
 def _sampled(conn: Connection, mix: Mix, names: Sequence[str]) -> dict[str, PromptSample]:
@@ -266,77 +225,6 @@ def _side(window: Window, mix: Mix, group: Mapping[str, str], equal: int) -> Sid
     )
 
 
-def _changes(
-    mine: Mix, earlier: Mix, group: Mapping[str, str], keys: Sequence[str], vectors: Vectors = NO_VECTORS
-) -> dict[str, Change | None]:
-    """Return the change of each panel asked for. `psi` is the mix's other measure."""
-
-    def codes(name: Callable[[Asked], str]) -> tuple[drift.Ints, drift.Ints]:
-        known: dict[str, int] = {}
-        sides = [np.array([known.setdefault(name(row), len(known)) for row in mix.rows], dtype=np.int64) for mix in (earlier, mine)]
-        return sides[0], sides[1]
-
-    def kinds(statistic: drift.Statistic) -> Change | None:
-        before, now = codes(lambda row: group[row.prompt_hash])
-        return drift.of_kinds(before, now, statistic)
-
-    def prompts() -> Change | None:
-        before, now = codes(lambda row: row.prompt_hash)
-        return drift.of_kinds(before, now, drift.entropy_rows)
-
-    def numbers(of: Callable[[Asked], float | None]) -> list[drift.Floats]:
-        return [np.array([value for row in mix.rows if (value := of(row)) is not None], dtype=np.float64) for mix in (earlier, mine)]
-
-    def compared(sides: list[drift.Floats]) -> Change | None:
-        return drift.of_numbers(sides[0], sides[1]) if min(map(len, sides)) >= FEW else None
-
-    def as_vectors() -> Change | None:
-        if vectors.of:
-            told = [[vectors.of[row.prompt_hash] for row in thinned(mix) if row.prompt_hash in vectors.of] for mix in (earlier, mine)]
-            return drift.of_vectors(np.stack(told[0]), np.stack(told[1]))
-        sides = [parse([row.prompt_simhash for row in mix.rows if len(row.prompt_simhash) == 16]) for mix in (earlier, mine)]
-        return drift.of_hashes(sides[0].astype(np.uint64), sides[1].astype(np.uint64)) if min(map(len, sides)) >= FEW else None
-
-    asked: dict[str, Callable[[], Change | None]] = {
-        "mix": lambda: kinds(drift.js_rows),
-        "psi": lambda: kinds(drift.psi_rows),
-        "vectors": as_vectors,
-        "entropy": prompts,
-        "similarity": lambda: compared(numbers(lambda row: row.similarity)),
-        "length": lambda: compared(numbers(lambda row: row.tokens)),
-    }
-    return {key: asked[key]() for key in keys}
-
-
-def _panels(mine: Mix, earlier: Mix, group: Mapping[str, str], vectors: Vectors, cut: float | None) -> tuple[Panel, ...]:
-    keys = ("mix", "vectors", "entropy", "similarity", "length")
-    found = _changes(mine, earlier, group, [*keys, "psi"], vectors)
-    n = min(len(mine.rows), len(earlier.rows))
-    # Adaptive windowing gives no p-value: a cut is as unlikely as its delta says.
-    rate = Change(cut or 0.0, 0.0, adwin.DELTA if cut is not None else 1.0, n, cut is not None)
-    judged: list[tuple[str, Change]] = [(key, change) for key in keys if (change := found[key]) is not None] + [("hit_rate", rate)]
-    adjusted = dict(zip([key for key, _ in judged], drift.adjusted([change.p_value for _, change in judged]), strict=True))
-    every = {**dict(judged), **{key: found[key] for key in keys}}
-    return tuple(Panel(key, every[key], adjusted.get(key), psi=found["psi"] if key == "mix" else None) for key in (*keys, "hit_rate"))
-
-
-def _seasonal(
-    panels: tuple[Panel, ...], season: Window, mine: Mix, other: Mix, vectors: Vectors, *, clustered: bool
-) -> tuple[tuple[Panel, ...], Window | None]:
-    """Return the panels, those in alarm compared with the same time a day (a wide window: a week) before, where it is recorded.
-
-    The measure is the alarm's own: vectors where it was of vectors, clusters where it was of clusters; else there is no verdict.
-    """
-    if min(len(other.rows), len(mine.rows)) < FEW:
-        return panels, None
-    joint, joined = grouping(mine, other, vectors=vectors)
-    measured = not vectors.of or _enough(vectors, mine, other)
-    unlike = {"mix": not measured or joined != clustered, "vectors": not measured, "hit_rate": True}
-    keys = [panel.key for panel in panels if panel.certain and panel.large and not unlike.get(panel.key)]
-    found = _changes(mine, other, joint, keys, vectors)
-    return tuple(Panel(one.key, one.change, one.p_value, found.get(one.key), one.psi) for one in panels), season
-
-
 def _kinds(mine: Mix, other: Mix, group: Mapping[str, str]) -> list[tuple[int, int, list[str]]]:
     """Return lookups, different prompts and the three most frequent of each kind that the other window has not, largest first."""
     known = {group[row.prompt_hash] for row in other.rows}
@@ -350,45 +238,30 @@ def _kinds(mine: Mix, other: Mix, group: Mapping[str, str]) -> list[tuple[int, i
     return [(sum(counts.values()), len(counts), top(counts, 3)) for counts in ranked]
 
 
-NAMES = {
-    "mix": "mix of prompts",
-    "vectors": "prompts as vectors",
-    "entropy": "entropy",
-    "similarity": "similarity of candidates",
-    "length": "length of prompts",
-    "hit_rate": "hit rate",
-}
-
-
-def _sentence(
-    now: Side,
-    before: Side,
-    panels: Sequence[Panel],
-    found: Sequence[Found],
-    *,
-    window_name: str,
-    before_name: str,
-    season: Window | None,
-) -> tuple[str, bool]:
+def _sentence(view: Drift, now: Side, before: Side, *, window_name: str, before_name: str) -> tuple[str, bool]:
     if now.entropy is None:
-        return f"No prompts in {window_name}: there is no mix to show", False
+        told = f"No mix of prompts can be told for {window_name}: {view.refused}"
+        return (told, True) if view.refused else (f"No prompts in {window_name}: there is no mix to show", False)
     kinds = words.many(now.entropy.kinds, "different prompt", "different prompts")
     read = f" (every {now.stride}th read)" if now.stride > 1 else ""
-    head = f"{kinds} in {words.many(now.entropy.n, 'lookup', 'lookups')}{read} in {window_name}"
-    alarms = [NAMES[panel.key] for panel in panels if panel.alarm]
-    usual = [NAMES[panel.key] for panel in panels if panel.certain and panel.large and panel.rhythm]
-    collapsed = [one.finding for one in found if one.finding.kind == "collapse"]
+    collapsed = [one.finding for one in view.findings if one.finding.kind == "collapse"]
     told = f"; one entry answers {words.count(collapsed[0].prompts)} different prompts" if collapsed else ""
-    if before.entropy is None:
-        return f"{head}; nothing in {before_name} to compare with{told}", bool(told)
-    if min(now.entropy.n, before.entropy.n) < FEW:
-        few = f"too few to compare (n = {words.count(before.entropy.n)} in {before_name}, {FEW} needed in each)"
-        return f"{head}; {few}{told}", bool(told)
+    head = f"{kinds} in {words.many(now.entropy.n, 'lookup', 'lookups')}{read} in {window_name}"
+    verdict, bad = _compared(view, now.entropy, before.entropy, before_name)
+    return f"{head}; {verdict}{told}", bad or bool(told)
+
+
+def _compared(view: Drift, now: Entropy, before: Entropy | None, before_name: str) -> tuple[str, bool]:
+    """Return what the comparison says, and whether it is bad news."""
+    if before is None:
+        told = f"{before_name} is not compared: {view.refused}" if view.refused else f"nothing in {before_name} to compare with"
+        return told, bool(view.refused)
+    if min(now.n, before.n) < FEW:
+        return f"too few to compare (n = {words.count(before.n)} in {before_name}, {FEW} needed in each)", False
+    alarms = [NAMES[panel.key] for panel in view.panels if panel.alarm]
     if alarms:
-        return f"{head}; drift against {before_name}: {words.listed(alarms)} changed{told}", True
-    if usual:
-        return (
-            f"{head}; {words.listed(usual)} changed as at the same time on {words.instant(season.start_ms)[:10] if season else ''}{told}",
-            False,
-        )
-    return f"{head}; no drift against {before_name}{told}", bool(told)
+        return f"drift against {before_name}: {words.listed(alarms)} changed", True
+    usual = [NAMES[panel.key] for panel in view.panels if panel.certain and panel.large and panel.rhythm]
+    if usual and view.season:
+        return f"{words.listed(usual)} changed as at the same time on {words.instant(view.season.start_ms)[:10]}", False
+    return f"no drift against {before_name}", False

@@ -11,7 +11,8 @@ from app.analysis.drift import Change
 from app.analysis.entropy import Entropy
 from app.views import words
 from app.views.dial import Dial
-from app.views.drift import FALSE_SHARE, FEW, LEAST, MOST, NAMES, Drift, Found, Kind, Panel
+from app.views.drift import MOST, Drift, Found, Kind
+from app.views.drift_panels import FALSE_SHARE, FEW, LEAST, NAMES, Panel
 from storage.reads.drift import PromptSample
 
 _MEASURES = {
@@ -121,10 +122,12 @@ def front(view: Drift, now_ms: int) -> list[Dial]:
 
 def _front(view: Drift) -> list[Dial]:
     found = {dial.label: dial for dial in dials(view)}
-    entropy = found.get("Entropy") or Dial("Entropy", words.NO_DATA, "no prompts in this time" if view.now else "it cannot be read")
+    entropy = found.get("Entropy") or Dial(
+        "Entropy", words.NO_DATA, (view.refused or "no prompts in this time") if view.now else "it cannot be read"
+    )
     mix = found.get("Change of the mix")
     if mix is None:
-        why = "nothing to compare with" if view.now else "it cannot be read"
+        why = (view.refused or "nothing to compare with") if view.now else "it cannot be read"
         return [entropy, Dial("Drift", words.NO_DATA, why)]
     if not view.panels or mix.value == words.NO_DATA:
         return [entropy, replace(mix, label="Drift")]
@@ -137,7 +140,7 @@ def _front(view: Drift) -> list[Dial]:
 
 def _verdict(panel: Panel) -> str:
     if panel.change is None:
-        return "not recorded, or too few"
+        return "not told: lookups were not all kept alike" if panel.key == "hit_rate" else "not recorded, or too few"
     if panel.alarm:
         return "changed"
     if panel.certain and panel.large:
@@ -189,7 +192,7 @@ def _value(key: str, value: float | None) -> str:
 
 def lists(view: Drift) -> list[tuple[str, tuple[Kind, ...]]]:
     """Return the titled lists of kinds of prompts; none while there is nothing to compare with."""
-    if view.before is None or view.before.entropy is None:
+    if view.before is None or view.before.entropy is None or view.refused:
         return []
     what = "Clusters of prompts" if view.clustered else "Prompts"
     found = ((f"{what} that are new", view.new), (f"{what} that vanished", view.vanished))

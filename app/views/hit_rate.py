@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.analysis.hit_rate import HITS, OUTCOMES, Counts, count
-from app.analysis.intervals import Difference, difference, widened, wilson
+from app.analysis.intervals import Difference, difference, wilson
 from app.views import causes, marks, rates, words
 from app.views.decision import reason_in_words
 from app.views.dial import Dial
@@ -72,9 +72,7 @@ class Loaded:
 
     @property
     def change(self) -> Difference | None:
-        """The change of the hit rate; both sides as far apart as this window's clusters make them."""
-        design = None if self.worth.requests is None else self.worth.requests.design
-        return difference(widened(self.counts.hit_rate, design), widened(self.before.hit_rate, design))
+        return rates.change(self.counts, self.before, self.worth.requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +129,15 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
         )
         series = hit_rate.series(conn, shown, scope)
         extent = window.extent(conn, now_ms)
-    kinds = {cell.cache_kind for cell in cells} - {rates.RESPONSE}
+        kinds = sorted({cell.cache_kind for cell in cells} - {rates.RESPONSE})
+        others = [(kind, rates.weighed(conn, shown, scope, rates.totals(cells, cache_kind=kind), kind=kind)) for kind in kinds]
     return Loaded(
         counts=counts,
         buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=counts),
         funnel=() if counts.skewed else rates.funnel(cells),
         places=tuple(places),
         reasons=_reasons(cells),
-        others=tuple(
-            OtherKind(kind, rates.totals(cells, cache_kind=kind), OTHER_KINDS.get(kind, ""), _cached(cells, kind)) for kind in sorted(kinds)
-        ),
+        others=tuple(OtherKind(kind, found, OTHER_KINDS.get(kind, ""), _cached(cells, kind)) for kind, found in others),
         extent=extent,
         worth=worth,
         before=before,
@@ -293,13 +290,28 @@ def reason_rows(loaded: Loaded) -> list[dict[str, object]]:
     return rows
 
 
-def _tokens(found: CachedTokens | None) -> str:
-    """Return `62.0 % of 1,200 (n = 5 of 7)`: sums divided, never ratios averaged; calls that did not report both are not in it."""
+def _tokens(other: OtherKind) -> str:
+    """Return `62.0 % of 1,200 (n = 5 of 7)`: sums divided, never ratios averaged; calls that did not report both are not in it.
+
+    Sums are of what came: where not all calls were kept alike, their ratio says nothing of all.
+    """
+    found = other.tokens
     if found is None or not found.input:
         return words.NO_DATA
+    if other.counts.skewed:
+        return f"{words.NO_DATA}: not all calls were kept alike"
     return (
         f"{words.ratio(found.cached / found.input)} of {words.count(found.input)} (n = {words.count(found.n)} of {words.count(found.of)})"
     )
+
+
+def _with_cached(counts: Counts) -> str:
+    """Return the share of calls with a cached part, weighed where calls were sampled, or why there is none."""
+    refused = rates.refusal(counts)
+    if refused:
+        return f"{words.NO_DATA}: {refused}"
+    share = counts.hit_rate
+    return f"{words.percent(share)}, weighed by 1/p" if share and counts.sampled else words.percent(share)
 
 
 def other_rows(loaded: Loaded) -> list[Mapping[str, object]]:
@@ -307,10 +319,8 @@ def other_rows(loaded: Loaded) -> list[Mapping[str, object]]:
         {
             "kind": other.cache_kind.replace("_", " "),
             "lookups": other.counts.total,
-            "with a cached part": words.NO_DATA
-            if other.cache_kind == "response_hits"
-            else words.percent(wilson(other.counts.hits, other.counts.eligible)),
-            "input tokens from it": _tokens(other.tokens),
+            "with a cached part": words.NO_DATA if other.cache_kind == "response_hits" else _with_cached(other.counts),
+            "input tokens from it": _tokens(other),
             "what it is": other.what,
         }
         for other in loaded.others

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
 from app.analysis.hit_rate import HITS, Counts, Mover, movers
-from app.analysis.intervals import Difference, Ratio, difference, widened
+from app.analysis.intervals import Difference, Ratio
 from app.views import marks, rates, words, worth
 from app.views.parts import Failure, Part, attempt
 from storage.reads import hit_rate, overview, sources, window
@@ -59,9 +59,7 @@ class Traffic:
 
     @property
     def change(self) -> Difference | None:
-        """The change of the hit rate; both sides as far apart as this window's clusters make them."""
-        design = None if self.requests is None else self.requests.design
-        return difference(widened(self.counts.hit_rate, design), widened(self.before.hit_rate, design))
+        return rates.change(self.counts, self.before, self.requests)
 
 
 @dataclass(frozen=True, slots=True)

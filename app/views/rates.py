@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from app.analysis.hit_rate import HITS, Counts, Sampled, count
-from app.analysis.intervals import Share, wilson
+from app.analysis.intervals import Difference, Ratio, Share, difference, widened, wilson
 from app.views import words
 from storage.reads import sampling
 from storage.reads.hit_rate import Cell, Count
@@ -51,15 +51,21 @@ def totals(cells: Iterable[Cell], *, cache_kind: str = RESPONSE) -> Counts:
     return count((cell.outcome, cell.lookups) for cell in cells if cell.cache_kind == cache_kind)
 
 
-def weighed(conn: Connection, window: Window, scope: Scope, counts: Counts) -> Counts:
-    """Return the counts with what of them a sampler kept, so that every share of them is weighed, or refused.
+def weighed(conn: Connection, window: Window, scope: Scope, counts: Counts, *, kind: str = RESPONSE) -> Counts:
+    """Return the counts of one kind of cache with what of them a sampler kept, so that every share of them is weighed, or refused.
 
     Refused too where raw rows of the window are removed and somebody samples: with them went how many were kept.
     """
-    if counts.total and window.start_ms < horizons(conn).raw_ms and sampling.any_kept(conn, scope):
+    if counts.total and window.start_ms < horizons(conn).raw_ms and sampling.any_kept(conn, scope, kind=kind):
         return replace(counts, sampled=(Sampled(None, "", counts.total),))
-    found = sampling.kept(conn, window, scope)
+    found = sampling.kept(conn, window, scope, kind=kind)
     return replace(counts, sampled=tuple(Sampled(one.ratio, one.outcome, one.lookups) for one in found)) if found else counts
+
+
+def change(now: Counts, before: Counts, requests: Ratio | None) -> Difference | None:
+    """Return the change of the hit rate; both sides as far apart as the window's clusters make them. requests: its rate over these."""
+    design = None if requests is None else requests.design
+    return difference(widened(now.hit_rate, design), widened(before.hit_rate, design))
 
 
 def refusal(counts: Counts) -> str:

@@ -55,24 +55,7 @@ class Cell:
 
 
 DIMENSIONS = ("cache_kind", "namespace", "tenant", "model", "tier", "outcome", "reason")
-_SUMS = (
-    "lookups",
-    "duration_us",
-    "input_tokens",
-    "input_tokens_n",
-    "output_tokens",
-    "cost_nusd",
-    "cost_n",
-    "saved_nusd",
-    "saved_usd_n",
-    "saved_us",
-    "saved_us_n",
-    "lookup_us",
-    "lookup_us_n",
-    "cached_tokens",
-    "cached_of_tokens",
-    "cached_n",
-)
+_SUMS = tuple(name for name in Cell.__dataclass_fields__ if name not in DIMENSIONS)
 
 
 def series(conn: Connection, window: Window, scope: Scope, *, step_ms: int | None = None) -> list[Count]:

@@ -14,7 +14,7 @@ import numpy as np
 from app.analysis import drift
 from app.analysis.adwin import DELTA, adwin
 from app.analysis.drift import Change
-from app.views.drift import Panel
+from app.views.drift_panels import Panel
 
 CLAIM = 0.01
 _PROMPTS = 800

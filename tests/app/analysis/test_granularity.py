@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -52,7 +53,11 @@ def test_mooncake_s_prompts_share_beginnings_not_wholes() -> None:
     full = [row["hash_ids"][: row["input_length"] // 512] for row in rows]
     assert single.stored == len({one for blocks in full for one in blocks})
     assert single.saved_tokens == 512 * (sum(map(len, full)) - single.stored)  # every block seen before follows one seen before
-    assert 0 < (whole.saved_ratio or 0) < 0.1 < (single.saved_ratio or 0)
+    assert (single.prompts, single.saved_tokens, single.total_tokens) == (12_031, 54_063_104, 144_793_823)
+    assert round((single.saved_ratio or 0) * 100, 2) == 37.34
+    asked = Counter((tuple(row["hash_ids"]), row["input_length"]) for row in rows)
+    assert whole.saved_tokens == sum(tokens * (times - 1) for (_, tokens), times in asked.items())
+    assert 0 < (whole.saved_ratio or 0) < 0.1
     assert view.sentence.startswith("Blocks of 512 tokens would save ")
     assert [row["unit"] for row in granularity.rows(view.found)][-1] == "whole prompt"
 

@@ -7,6 +7,7 @@ import dataclasses
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,11 +18,13 @@ from app.analysis import regret as findings
 from app.jobs import ahead, regret
 from app.jobs.run import JobRun
 from app.wiring import Wiring
-from storage import analyses, jobs, labels, policies
+from storage import analyses, jobs, labels, policies, spans
 from storage.analyses import Analysis
 from storage.reads.regret import StreamRow
+from storage.reads.window import Window
 from storage.store import open_telemetry
 from tests.app import support
+from tests.storage.support import START_NS, Made, batch, settings
 from tests.support import telemetry
 
 NOW = 1_775_000_000_000
@@ -106,6 +109,25 @@ def test_a_sample_of_keys_answers_for_all(wired: Wiring, monkeypatch: pytest.Mon
     assert sampled.lookups < exact.lookups
     assert sampled.recorded.hits == pytest.approx(exact.recorded.hits, rel=0.5)
     assert sampled.semantic.why_not.startswith("the keys are a sample")
+
+
+@pytest.mark.parametrize(("hottest", "kept", "slots"), [("1000", 10, 3_276), ("0000", 0, 0)])
+def test_a_key_with_most_of_the_traffic_makes_the_sample_smaller_and_leaves_other_keys_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hottest: str, kept: int, slots: int
+) -> None:
+    monkeypatch.setattr(regret, "MOST_LOOKUPS", 500)
+    monkeypatch.setattr(regret, "MOST_READ", 1_000)
+    keys = [f"{number * 327:04x}ff" for number in range(1, 201)] * 10 + [f"{hottest}ff"] * 3_000
+    made = [Made(at, start_ns=START_NS + at * 7_919 % 5_000 * 1_000_000, extra={"key": key}) for at, key in enumerate(keys)]
+    with contextlib.closing(open_telemetry(settings(tmp_path), write=True)) as store:
+        spans.write(store, [batch(*made)], now_ms=START_NS // 1_000_000)
+        start_ms = START_NS // 1_000_000
+        with store.read() as conn:
+            rows, rate = regret._sample(conn, "faq", Window.of(start_ms, start_ms + 60_000), len(made))
+    assert rate == slots / (1 << 16)
+    assert Counter(row.key for row in rows) == {key: 10 for key in set(keys) if int(key[:4], 16) < slots}
+    assert len({row.key for row in rows}) == kept
+    assert [row.at_ms for row in rows] == sorted(row.at_ms for row in rows)
 
 
 def test_without_telemetry_or_with_too_little_there_is_no_result(wired: Wiring) -> None:

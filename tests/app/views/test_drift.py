@@ -8,7 +8,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from app.views import drift, drift_rows, likeness
+from app.views import drift, drift_panels, drift_rows, likeness
 from storage import spans
 from storage.errors import StoreMissing
 from storage.reads.window import Scope, Window
@@ -140,7 +140,7 @@ def test_a_daily_rhythm_is_judged_by_the_vectors_that_raised_the_alarm(store: St
     _asked(store, {"news": 200}, minute=-30, first=1_000)
     _asked(store, {"lunch": 150, "news": 50}, minute=1 - 24 * 60, first=2_000)
 
-    def load(embed: likeness.Embed) -> tuple[drift.Drift, dict[str, drift.Panel]]:
+    def load(embed: likeness.Embed) -> tuple[drift.Drift, dict[str, drift_panels.Panel]]:
         view = drift.load(lambda: store, window=NOW, scope=Scope(), window_name="the last hour", embed=embed)
         return view, {panel.key: panel for panel in view.panels}
 

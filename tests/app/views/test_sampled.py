@@ -186,3 +186,42 @@ def test_other_filters_see_only_their_own_samples(stores: tuple[Store, Store]) -
         counts = count([("exact_hit", 10), ("miss", 10)])
         assert rates.weighed(conn, HOUR, Scope(namespace="docs"), counts) is counts
         assert rates.weighed(conn, HOUR, Scope(namespace="faq"), counts).untold == 20
+
+
+@pytest.mark.parametrize(
+    ("sampler", "hits_kept", "misses_kept", "share", "tokens"),
+    [
+        ("", None, None, "40.0 %", "40.0 % of 10,000 (n = 100 of 100)"),
+        ("ratio", 0.1, 0.1, "40.0 %, weighed by 1/p", "40.0 % of 10,000 (n = 100 of 100)"),
+        ("ratio", 0.1, 1.0, "87.0 %, weighed by 1/p", "no data: not all calls were kept alike"),
+        ("tail", None, 1.0, "no data: 40 of 100 lookups outlived a sampler", "no data: not all calls were kept alike"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["provider_prompt", "kv_prefix"])
+def test_shares_of_other_caches_are_weighed_or_refused(  # noqa: PLR0917 - a table's row
+    stores: tuple[Store, Store], kind: str, sampler: str, hits_kept: float | None, misses_kept: float | None, share: str, tokens: str
+) -> None:
+    made = []
+    for number, one in enumerate(rows(40, 60)):
+        hit = number < 40
+        kept, outcome = (hits_kept, "partial_hit") if hit else (misses_kept, "miss")
+        told = {"sampler": "" if kept == 1.0 else sampler, "kept_ratio": None if kept == 1.0 else kept}
+        values = {"cache_kind": kind, "outcome": outcome, "input_tokens": 100, "cached_input_tokens": 100 if hit else 0, **told}
+        made.append(dataclasses.replace(one, lookup=one.lookup._replace(**values)))
+    _, rate, _ = load(stores, made)
+    assert rate.loaded is not None
+    (row,) = hit_rate.other_rows(rate.loaded)
+    assert row["lookups"] == 100
+    assert str(row["with a cached part"]).startswith(share)
+    assert row["input tokens from it"] == tokens
+
+
+def test_a_sampler_of_one_kind_of_cache_says_nothing_of_another(stores: tuple[Store, Store]) -> None:
+    other = [
+        dataclasses.replace(one, lookup=one.lookup._replace(cache_kind="provider_prompt", sampler="tail"))
+        for one in rows(10, 10, at_ms=NOW - 120_000)
+    ]
+    _, rate, _ = load(stores, [*rows(40, 60), *other])
+    assert rate.loaded is not None
+    assert rate.loaded.counts.hit_rate == wilson(40, 100)
+    assert "outlived" in str(hit_rate.other_rows(rate.loaded)[0]["with a cached part"])

@@ -1,0 +1,142 @@
+"""What may have changed between two windows of prompts, panel by panel, judged against chance and the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.analysis import adwin, drift
+from app.analysis.clusters import parse
+from app.analysis.drift import Change
+from app.views import causes
+from app.views.likeness import NO_VECTORS, Vectors, grouping, thinned
+from storage.reads.drift import Asked, Mix
+from storage.reads.window import Window
+
+FEW = 100  # lookups in a window below which its mix is not worth comparing
+FALSE_SHARE = 0.05  # of the panels that are called changed, at most so many wrongly
+# The least effect worth acting on, by panel, each in its own unit.
+LEAST = {"mix": 0.02, "vectors": 0.005, "entropy": 0.3, "similarity": 0.1, "length": 0.1, "hit_rate": causes.MIN_CHANGE}
+NAMES = {
+    "mix": "mix of prompts",
+    "vectors": "prompts as vectors",
+    "entropy": "entropy",
+    "similarity": "similarity of candidates",
+    "length": "length of prompts",
+    "hit_rate": "hit rate",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One thing that may have changed. change: None = too little to tell. p_value: adjusted for the number of panels.
+
+    seasonal: against the same time a day or a week before, where that is on record and the first comparison raised an alarm.
+    """
+
+    key: str
+    change: Change | None
+    p_value: float | None
+    seasonal: Change | None = None
+    psi: Change | None = None
+
+    @property
+    def large(self) -> bool:
+        """True when the effect is worth acting on: that of a mix above what chance gives, others as they are."""
+        if self.change is None:
+            return False
+        beyond = self.change.null if self.key in {"mix", "vectors"} else 0.0
+        return self.change.effect - beyond >= LEAST[self.key]
+
+    @property
+    def certain(self) -> bool:
+        """True when chance is ruled out over the whole window and in both halves of it."""
+        return self.change is not None and self.p_value is not None and self.p_value <= FALSE_SHARE and self.change.halves
+
+    @property
+    def rhythm(self) -> bool:
+        """True when the same time a day or a week before was alike: the change is the clock's."""
+        return self.seasonal is not None and self.seasonal.p_value > FALSE_SHARE
+
+    @property
+    def alarm(self) -> bool:
+        return self.certain and self.large and not self.rhythm
+
+
+def enough(vectors: Vectors, *mixes: Mix) -> bool:
+    """Return whether each of the windows has vectors enough to be compared by them."""
+    return all(sum(row.prompt_hash in vectors.of for row in thinned(mix)) >= FEW for mix in mixes)
+
+
+def _changes(
+    mine: Mix, earlier: Mix, group: Mapping[str, str], keys: Sequence[str], vectors: Vectors = NO_VECTORS
+) -> dict[str, Change | None]:
+    """Return the change of each panel asked for. `psi` is the mix's other measure."""
+
+    def codes(name: Callable[[Asked], str]) -> tuple[drift.Ints, drift.Ints]:
+        known: dict[str, int] = {}
+        sides = [np.array([known.setdefault(name(row), len(known)) for row in mix.rows], dtype=np.int64) for mix in (earlier, mine)]
+        return sides[0], sides[1]
+
+    def kinds(statistic: drift.Statistic) -> Change | None:
+        before, now = codes(lambda row: group[row.prompt_hash])
+        return drift.of_kinds(before, now, statistic)
+
+    def prompts() -> Change | None:
+        before, now = codes(lambda row: row.prompt_hash)
+        return drift.of_kinds(before, now, drift.entropy_rows)
+
+    def numbers(of: Callable[[Asked], float | None]) -> list[drift.Floats]:
+        return [np.array([value for row in mix.rows if (value := of(row)) is not None], dtype=np.float64) for mix in (earlier, mine)]
+
+    def compared(sides: list[drift.Floats]) -> Change | None:
+        return drift.of_numbers(sides[0], sides[1]) if min(map(len, sides)) >= FEW else None
+
+    def as_vectors() -> Change | None:
+        if vectors.of:
+            told = [[vectors.of[row.prompt_hash] for row in thinned(mix) if row.prompt_hash in vectors.of] for mix in (earlier, mine)]
+            return drift.of_vectors(np.stack(told[0]), np.stack(told[1]))
+        sides = [parse([row.prompt_simhash for row in mix.rows if len(row.prompt_simhash) == 16]) for mix in (earlier, mine)]
+        return drift.of_hashes(sides[0].astype(np.uint64), sides[1].astype(np.uint64)) if min(map(len, sides)) >= FEW else None
+
+    asked: dict[str, Callable[[], Change | None]] = {
+        "mix": lambda: kinds(drift.js_rows),
+        "psi": lambda: kinds(drift.psi_rows),
+        "vectors": as_vectors,
+        "entropy": prompts,
+        "similarity": lambda: compared(numbers(lambda row: row.similarity)),
+        "length": lambda: compared(numbers(lambda row: row.tokens)),
+    }
+    return {key: asked[key]() for key in keys}
+
+
+def judge(mine: Mix, earlier: Mix, group: Mapping[str, str], vectors: Vectors, cut: float | None) -> tuple[Panel, ...]:
+    """Return every panel, judged. cut: by how much the hit rate changed within this time, 0 = not, None = it cannot be told."""
+    keys = ("mix", "vectors", "entropy", "similarity", "length")
+    found = _changes(mine, earlier, group, [*keys, "psi"], vectors)
+    n = min(len(mine.rows), len(earlier.rows))
+    # Adaptive windowing gives no p-value: a cut is as unlikely as its delta says.
+    rate = None if cut is None else Change(cut, 0.0, adwin.DELTA if cut else 1.0, n, cut > 0)
+    every = {**{key: found[key] for key in keys}, "hit_rate": rate}
+    told = [(key, change) for key, change in every.items() if change is not None]
+    adjusted = dict(zip([key for key, _ in told], drift.adjusted([change.p_value for _, change in told]), strict=True))
+    return tuple(Panel(key, every[key], adjusted.get(key), psi=found["psi"] if key == "mix" else None) for key in (*keys, "hit_rate"))
+
+
+def against_season(
+    panels: tuple[Panel, ...], season: Window, mine: Mix, other: Mix, vectors: Vectors, *, clustered: bool
+) -> tuple[tuple[Panel, ...], Window | None]:
+    """Return the panels, those in alarm compared with the same time a day (a wide window: a week) before, where it is recorded.
+
+    The measure is the alarm's own: vectors where it was of vectors, clusters where it was of clusters; else there is no verdict.
+    """
+    if min(len(other.rows), len(mine.rows)) < FEW:
+        return panels, None
+    joint, joined = grouping(mine, other, vectors=vectors)
+    measured = not vectors.of or enough(vectors, mine, other)
+    unlike = {"mix": not measured or joined != clustered, "vectors": not measured, "hit_rate": True}
+    keys = [panel.key for panel in panels if panel.certain and panel.large and not unlike.get(panel.key)]
+    found = _changes(mine, other, joint, keys, vectors)
+    return tuple(Panel(one.key, one.change, one.p_value, found.get(one.key), one.psi) for one in panels), season
