@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,7 +173,7 @@ class Semantic:
         return [
             (neighbour, entry)
             for neighbour, entry in zip(near, entries, strict=True)
-            if entry is not None and entry.partition == partition and entry.vector
+            if entry is not None and entry.partition == partition and entry.comparable
         ]
 
     async def _fetch(self, near: Sequence[Neighbour], visible: Visible) -> list[Entry | None]:
@@ -216,13 +215,6 @@ def _best(query_parse: str, pairs: Sequence[tuple[Neighbour, Entry]], policy: Po
             break
     assert first is not None  # noqa: S101 - `pairs` is never empty
     return first, None
-
-
-# An entry in memory is hit again and again, and its vector is one object, whose hash Python keeps.
-@lru_cache(maxsize=4_096)
-def simhash_of(vector: bytes) -> str:
-    """Return the SimHash of a stored vector, '' when there is none."""
-    return simhash(np.frombuffer(vector, dtype="<f4").astype(np.float32)) if vector else ""
 
 
 def why_missed(skipped: str, candidate: Candidate | None) -> str:
