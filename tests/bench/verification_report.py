@@ -182,19 +182,36 @@ def neighbours(name: str, count: int, vectors: Vectors) -> None:
     parsed = [parse(text) for text in texts]
     print(f"\n{name}: {count} questions, each against all others; hits, and hits on another intent, of all lookups")
     near = [[(int(other), rules(parsed[row], parsed[other])) for other in np.argsort(-line)[:NEAREST]] for row, line in enumerate(cosine)]
-    for stage, vetoes in (("similarity", frozenset[str]()), *((mode.value, MODES[mode]) for mode in VerifyMode)):
-        first: list[tuple[float, bool]] = []  # the similarity of the neighbour that would serve, and whether its intent is another
+
+    def served(vetoes: frozenset[str], *, ends: frozenset[str]) -> list[tuple[float, bool, int]]:
+        """Return, of each row that has one, the neighbour that would serve: similarity, whether its intent is another, rank."""
+        first = []
         for row, others in enumerate(near):
-            for other, said in others:
+            for rank, (other, said) in enumerate(others):
                 if not said & vetoes:
-                    first.append((float(cosine[row, other]), rows[row][1] != rows[other][1]))
-                if not said & vetoes or said & vetoes - VALUES:
+                    first.append((float(cosine[row, other]), rows[row][1] != rows[other][1], rank))
+                if not said & vetoes or said & vetoes & ends:
                     break
-        shown = []
+        return first
+
+    everything = frozenset.union(*MODES.values())
+    for stage, vetoes in (("similarity", frozenset[str]()), *((mode.value, MODES[mode]) for mode in VerifyMode)):
+        first, shown = served(vetoes, ends=everything - VALUES), []
         for threshold in (0.96, 0.94, 0.92, 0.90):
-            hits = [wrong for similarity, wrong in first if similarity >= threshold]
+            hits = [wrong for similarity, wrong, _ in first if similarity >= threshold]
             shown.append(f"{threshold:.2f}: {len(hits) / count:5.1%} and {sum(hits) / count:5.1%}")
         print(f"  {stage:<11}", "; ".join(shown))
+    hard = MODES[VerifyMode.HARD]
+    size = sum(similarity >= DEFAULT_THRESHOLD for similarity, _, _ in served(hard, ends=everything - VALUES))
+    alike = sorted(served(frozenset(), ends=everything), reverse=True)[:size]
+    wrong = sum(other for _, other, _ in alike) / count
+    print(f"  as many hits by similarity alone, {size / count:.1%}, from {alike[-1][0]:.3f}: {wrong:.1%} on another intent")
+    whole = [hit for hit in served(hard, ends=frozenset()) if hit[0] >= DEFAULT_THRESHOLD]
+    share = f"{len(whole) / count:.1%} and {sum(other for _, other, _ in whole) / count:.1%}"
+    ranks = [[other for _, other, rank in whole if bool(rank) is later] for later in (False, True)]
+    of_ranks = " and ".join(f"{np.mean(part):.0%}" for part in ranks)
+    print(f"  hard with the next looked at after any veto, {DEFAULT_THRESHOLD}: {share}")
+    print(f"    of them on another intent, of the first and of later ranks: {of_ranks}")
 
 
 def cost(language: str) -> None:
