@@ -180,7 +180,10 @@ class Semantic:
         """Return the neighbours' entries as far as they are there and visible, in their order. Raises TierUnavailable."""
         entries: list[Entry | None] = [await self._from_memory(neighbour.key, visible) for neighbour in near]
         missing = [place for place, entry in enumerate(entries) if entry is None]
-        for place, entry in zip(missing, await asyncio.gather(*(self._store.get(near[i].key) for i in missing)), strict=True):
+        asked = [self._store.get(near[place].key) for place in missing]
+        # One alone, the usual case, needs no task of its own.
+        found = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked)
+        for place, entry in zip(missing, found, strict=True):
             entries[place] = entry if entry is not None and visible(entry) else None
         return entries
 
