@@ -100,7 +100,8 @@ def _add_entry(raw: dict[str, Value | None], lookup: Lookup) -> None:
         raw[semconv.ENTRY_ID] = lookup.stored_entry_id
         return
     raw[semconv.ENTRY_ID] = entry.entry_id
-    raw[semconv.ENTRY_BYTES] = entry.size_bytes
+    # As a copy in memory counts it: the same, whichever tier it came from.
+    raw[semconv.ENTRY_BYTES] = entry.size_bytes - len(entry.vector)
     raw[semconv.ENTRY_AGE_S] = max(0, lookup.at_ms - entry.created_ms) / 1000
     raw[semconv.ENTRY_TTL_S] = max(0, entry.expires_ms - lookup.at_ms) / 1000
     raw[semconv.SAVED_MS] = max(0.0, entry.upstream_ms - lookup.lookup_ms)

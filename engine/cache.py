@@ -11,7 +11,7 @@ from functools import partial
 from engine.admission import refused, unstorable
 from engine.breaker import Breaker
 from engine.control import Control
-from engine.copies import Copies
+from engine.copies import Copies, hashed
 from engine.embedders.base import Embedder
 from engine.errors import TierUnavailable
 from engine.generations import WriteGenerations
@@ -19,7 +19,7 @@ from engine.judge import Judge
 from engine.keys import Canonical, canonicalise
 from engine.lookup import NO_USAGE, CacheRequest, Lookup
 from engine.normalise.aside import Aside
-from engine.semantic import Semantic, simhash_of, why_missed
+from engine.semantic import Semantic, why_missed
 from engine.settings import EngineSettings
 from engine.singleflight import SingleFlight
 from engine.tiers import wall_clock_ms
@@ -134,7 +134,7 @@ class Cache:
         except Exception:  # noqa: BLE001 - the cache's boundary: whatever fails behind it, the request goes on as a miss
             self._faults("cache", "lookup")
             lookup.outcome, lookup.reason, lookup.entry, lookup.tier = Outcome.MISS, "cache_fault", None, ""
-        if not lookup.storable and not lookup.hit:
+        if not lookup.storable and not lookup.hit and not lookup.store_reason:
             lookup.store_reason = unstorable(lookup)
         lookup.lookup_ms = (time.perf_counter() - started) * 1000
         return lookup
@@ -185,10 +185,27 @@ class Cache:
         lookup.step("exact", started)
         if entry is None:
             return False
-        # The entry's own vector: had it to be stored again, it would stay comparable.
-        lookup.vector, lookup.parse, lookup.simhash = entry.vector, entry.parse, simhash_of(entry.vector)
+        lookup.parse, lookup.simhash = entry.parse, entry.simhash
         candidate = Candidate(entry.entry_id, entry.key, 1.0, passed=True, prompt=entry.prompt)
-        return self._serve(lookup, entry, Outcome.EXACT_HIT, tier, candidate)
+        taken = self._serve(lookup, entry, Outcome.EXACT_HIT, tier, candidate)
+        if lookup.held_out and entry.comparable:
+            await self._stay_comparable(lookup, entry)
+        return taken
+
+    async def _stay_comparable(self, lookup: Lookup, entry: Entry) -> None:
+        """Give a held-out lookup its entry's own vector: what is stored in the entry's place must be found by it as well."""
+        if not entry.vector:
+            try:
+                stored = await self._store.get(lookup.key)
+            except TierUnavailable:
+                self._faults("store", "get")
+                lookup.storable, lookup.store_reason = False, "tier_fault"  # the comparable entry stays
+                return
+            if stored is None:
+                return
+            entry = stored
+        if self._embedder is not None and entry.embedder == self._embedder.id:
+            lookup.vector = entry.vector
 
     async def _find(self, lookup: Lookup) -> tuple[Entry | None, str]:
         try:
@@ -206,6 +223,7 @@ class Cache:
             return None, ""
         if entry is None or not self._visible(lookup, entry):
             return None, ""
+        entry = hashed(entry)
         await self._remember(entry)
         return entry, "store"
 
@@ -330,4 +348,5 @@ class Cache:
             embedder=self._embedder.id if lookup.vector and self._embedder is not None else "",
             usage=usage,
             upstream_ms=upstream_ms,
+            simhash=lookup.simhash if lookup.vector else "",
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,14 +173,17 @@ class Semantic:
         return [
             (neighbour, entry)
             for neighbour, entry in zip(near, entries, strict=True)
-            if entry is not None and entry.partition == partition and entry.vector
+            if entry is not None and entry.partition == partition and entry.comparable
         ]
 
     async def _fetch(self, near: Sequence[Neighbour], visible: Visible) -> list[Entry | None]:
         """Return the neighbours' entries as far as they are there and visible, in their order. Raises TierUnavailable."""
         entries: list[Entry | None] = [await self._from_memory(neighbour.key, visible) for neighbour in near]
         missing = [place for place, entry in enumerate(entries) if entry is None]
-        for place, entry in zip(missing, await asyncio.gather(*(self._store.get(near[i].key) for i in missing)), strict=True):
+        asked = [self._store.get(near[place].key) for place in missing]
+        # One alone, the usual case, needs no task of its own.
+        found = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked)
+        for place, entry in zip(missing, found, strict=True):
             entries[place] = entry if entry is not None and visible(entry) else None
         return entries
 
@@ -216,13 +218,6 @@ def _best(query_parse: str, pairs: Sequence[tuple[Neighbour, Entry]], policy: Po
             break
     assert first is not None  # noqa: S101 - `pairs` is never empty
     return first, None
-
-
-# An entry in memory is hit again and again, and its vector is one object, whose hash Python keeps.
-@lru_cache(maxsize=4_096)
-def simhash_of(vector: bytes) -> str:
-    """Return the SimHash of a stored vector, '' when there is none."""
-    return simhash(np.frombuffer(vector, dtype="<f4").astype(np.float32)) if vector else ""
 
 
 def why_missed(skipped: str, candidate: Candidate | None) -> str:

@@ -167,6 +167,7 @@ class Entry:
     vector: float32 little-endian bytes, L2-normalised, or empty when the entry is exact-only; `embedder` names its space.
     body: the upstream's complete non-streamed JSON answer, bytes.
     prompt: the last user turn's text (what a verifier compares), parse: its verifier parse as JSON.
+    simhash: of the vector, as far as it was asked for; no tier stores it. A copy in memory has it in place of the vector.
     """
 
     entry_id: str
@@ -186,6 +187,12 @@ class Entry:
     embedder: str = ""
     usage: Usage = Usage()
     upstream_ms: float = 0.0
+    simhash: str = ""
+
+    @property
+    def comparable(self) -> bool:
+        """Whether it has a vector, or is the copy of one that has."""
+        return bool(self.vector or self.simhash)
 
     @property
     def size_bytes(self) -> int:

@@ -177,9 +177,10 @@ class Rows:
                 used = 0
             last = self._chunks[-1]
             if used == len(last):
-                # The old chunk stays as it is for whoever reads it.
-                last = np.concatenate([last, np.empty((min(len(last), _CHUNK - used), self.dimension), dtype=np.float32)])
-                self._chunks[-1] = last
+                # The old chunk stays as it is for whoever reads it. Rows yet to come are not touched: they take no memory till then.
+                grown = np.empty((min(2 * used, _CHUNK), self.dimension), dtype=np.float32)
+                grown[:used] = last
+                last = self._chunks[-1] = grown
             room = min(len(last) - used, len(vectors) - done)
             last[used : used + room] = vectors[done : done + room]
             self.n += room

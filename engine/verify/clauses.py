@@ -28,6 +28,8 @@ def _turned(one: Parse, other: Parse) -> str:
     """Return the subject and its verb where the other text has the same verb with the same word after it, and another before it."""
     named = set(one.get("w", "").split())
     first, second = _sequence(one), _sequence(other)
+    if not _DO.intersection(first) and not _OBJECTS.keys() & set(first):
+        return ""
     after = {(content(verb), content(word)) for verb, word in pairwise(first)}
     for place in range(1, len(first)):
         subject, verb = first[place - 1], content(first[place])

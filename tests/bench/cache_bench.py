@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import hmac
 import importlib.util
 import os
 import random
@@ -18,20 +19,27 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import redis.asyncio
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext
 
 from engine.cache import Cache
+from engine.digests import hmac_sha256
 from engine.lookup import CacheRequest
 from engine.settings import EngineSettings
 from engine.tiers import open_store
 from engine.tiers.memory import MemoryTier
 from engine.types import Entry, VerifyMode
 from engine.verify import parse, verify
+from engine.wire import encode
 from tests.conformance.samples import entry, key_of
 from tests.support.servers import running_redis
 
@@ -44,13 +52,20 @@ Ask = Callable[[int], Awaitable[object]]
 
 
 @dataclass
-class Row:
-    """A contestant: what it does for the n-th key, and to which other its ratio is told, with the bound that is aimed at."""
+class Told:
+    """A contestant's name, to which other its ratio is told, and the bound that is aimed at."""
 
     name: str
-    ask: Ask
     against: str = ""
     bound: float | None = None
+
+
+class Row(Told):
+    """A contestant with what it does for the n-th key."""
+
+    def __init__(self, name: str, ask: Ask, against: str = "", bound: float | None = None) -> None:
+        super().__init__(name, against, bound)
+        self.ask = ask
 
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -72,7 +87,7 @@ async def measure(rows: list[Row], *, entries: int, rounds: int) -> dict[str, fl
     return {name: statistics.median(values) for name, values in taken.items()}
 
 
-def show(title: str, rows: list[Row], found: dict[str, float]) -> None:
+def show(title: str, rows: Sequence[Told], found: dict[str, float]) -> None:
     print(f"\n{title}\n{'':44}{'µs p50':>9}{'ratio':>8}  to")
     for row in rows:
         line = f"{row.name:44}{found[row.name]:9.2f}"
@@ -231,6 +246,44 @@ def verification() -> None:
         print(f"{name:44}{cut[49]:9.3f}{cut[98]:8.3f}")
 
 
+def spans(rounds: int) -> None:
+    """Print what a span's bytes cost beside the SDK's encoder, and a key's HMAC beside the standard library's."""
+    texts = {f"cachescope.text_{number}": "f3" * (2 + number) for number in range(20)}
+    numbers = {f"cachescope.number_{number}": value for number, value in enumerate([0, 1, 200, 4_096, 0.94, 0.9713, 1.0, 12.5, 1_834.25])}
+    others = {"cachescope.streamed": False, "cachescope.stored": True, "gen_ai.response.finish_reasons": ("stop",)}
+    long = {"cachescope.prompt": "How do I reset it? " * 5, "cachescope.steps": '[["canonicalise",0,31],["exact",31,12]]' * 2}
+    attributes: dict[str, Any] = {**texts, **numbers, **others, **long, "http.response.status_code": 200}
+    resource, scope = Resource({"service.name": "cachescope-gateway"}), InstrumentationScope("cachescope")
+    batch = [
+        ReadableSpan(
+            "cachescope.lookup",
+            context=SpanContext(2**100 + number, 2**40 + number, is_remote=False),
+            resource=resource,
+            attributes=attributes,
+            start_time=10**18,
+            end_time=10**18 + 10**6,
+            instrumentation_scope=scope,
+        )
+        for number in range(512)
+    ]
+    key, message = b"k" * 32, b"m" * 60
+    contestants: dict[str, Callable[[], object]] = {
+        "the SDK's encoder, a span": lambda: encode_spans(batch).SerializeToString(),
+        "encoding, a span": lambda: encode(batch),
+        "hmac.digest of 60 bytes": lambda: [hmac.digest(key, message, "sha256") for _ in batch],
+        "a key's HMAC": lambda: [hmac_sha256(key, message) for _ in batch],
+    }
+    taken: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, work in contestants.items():
+            begun = clock()
+            work()
+            taken[name].append((clock() - begun) / len(batch) * 1e6)
+    names = list(contestants)
+    rows = [Told(name, against) for name, against in zip(names, ["", names[0], "", names[2]], strict=True)]
+    show(f"spans of {len(attributes)} attributes, {len(batch)} a request", rows, {name: statistics.median(taken[name]) for name in names})
+
+
 async def run(entries: int, rounds: int, only: str) -> None:
     absent = {"cashews", "litellm"} - set(peers())
     print(f"{entries} entries, {rounds} rounds of {BLOCK}; absent: {', '.join(sorted(absent)) or 'none'}")
@@ -243,6 +296,8 @@ async def run(entries: int, rounds: int, only: str) -> None:
         await over_redis(entries, rounds)
     if only in ("", "verify"):
         verification()
+    if only in ("", "spans"):
+        spans(rounds)
     print(f"\nload average at the end {os.getloadavg()[0]:.1f}")
 
 
@@ -250,7 +305,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--entries", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--only", choices=["memory", "sqlite", "redis", "verify"], default="")
+    parser.add_argument("--only", choices=["memory", "sqlite", "redis", "verify", "spans"], default="")
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     given = parser.parse_args()
     global clock  # noqa: PLW0603 - one measurement a process

