@@ -89,8 +89,11 @@ class Window:
     @property
     def buckets(self) -> tuple[int, ...]:
         """The start of every bucket that the window touches, aligned to the bucket's width."""
-        step = self.bucket_ms
-        return tuple(range(self.start_ms // step * step, self.end_ms, step))
+        return self.starts(self.bucket_ms)
+
+    def starts(self, step_ms: int) -> tuple[int, ...]:
+        """The start of every step that the window touches, aligned to the step's width."""
+        return tuple(range(self.start_ms // step_ms * step_ms, self.end_ms, step_ms))
 
 
 def coarse(window: Window, most: int) -> int:
