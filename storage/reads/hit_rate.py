@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, select
 
-from storage.reads.window import HOUR_MS, MINUTE_MS, SIX_HOURS_MS, TEN_MINUTES_MS, WHOLE_MS, Scope, Window, rollups
+from storage.reads.window import HOUR_MS, MINUTE_MS, SIX_HOURS_MS, TEN_MINUTES_MS, WHOLE_MS, Scope, Window, by_places, rollups
 from storage.reads.window import places as by_place
 from storage.rollups import ELIGIBLE, HITS, OUTCOMES, PLACE_SUMS
 
@@ -78,6 +78,8 @@ _SUMS = (
 def series(conn: Connection, window: Window, scope: Scope, *, step_ms: int | None = None) -> list[Count]:
     """Return counts by bucket (the chart's, or of `step_ms`, whole minutes), kind and outcome. Buckets without lookups are absent."""
     step = step_ms or window.bucket_ms
+    if by_places(scope):
+        return _side_by_side(conn, window, scope, step_ms=step)
     found = rollups(conn, window, scope, ("cache_kind", "outcome", "lookups"), step_ms=step)
     bucket = (found.c.at_ms - found.c.at_ms % step).label("bucket")
     query = (
@@ -86,6 +88,15 @@ def series(conn: Connection, window: Window, scope: Scope, *, step_ms: int | Non
         .order_by(bucket)
     )
     return [Count(*row) for row in conn.execute(query)]
+
+
+def _side_by_side(conn: Connection, window: Window, scope: Scope, *, step_ms: int) -> list[Count]:
+    """Return counts by step, kind and outcome from the rows by place; at_ms is where a step begins."""
+    found = by_place(conn, window, scope, ("cache_kind",), step_ms=step_ms, kind=None, sums=OUTCOMES)
+    bucket = (found.c.at_ms - found.c.at_ms % step_ms).label("bucket")
+    query = select(bucket, found.c.cache_kind, *(func.sum(found.c[name]) for name in OUTCOMES))
+    rows = conn.execute(query.group_by(bucket, found.c.cache_kind).order_by(bucket, found.c.cache_kind))
+    return [Count(row[0], row[1], outcome, n) for row in rows for outcome, n in zip(OUTCOMES, row[2:], strict=True) if n]
 
 
 def cells(conn: Connection, window: Window, scope: Scope, *, by: Sequence[str] = DIMENSIONS) -> list[Cell]:
@@ -122,10 +133,31 @@ def places(conn: Connection, window: Window, scope: Scope, *, limit: int) -> lis
 
 def totals(conn: Connection, window: Window, scope: Scope) -> list[Count]:
     """Return the window's counts by kind and outcome, whatever its length; at_ms is where the earliest rollup begins."""
+    if by_places(scope):
+        found = by_place(conn, window, scope, ("cache_kind",), step_ms=WHOLE_MS, kind=None, sums=OUTCOMES)
+        query = select(func.min(found.c.at_ms), found.c.cache_kind, *(func.sum(found.c[name]) for name in OUTCOMES))
+        rows = conn.execute(query.group_by(found.c.cache_kind).order_by(found.c.cache_kind))
+        return [Count(row[0], row[1], outcome, n) for row in rows for outcome, n in zip(OUTCOMES, row[2:], strict=True) if n]
     found = rollups(conn, window, scope, ("cache_kind", "outcome", "lookups"))
     columns = (found.c.cache_kind, found.c.outcome)
     query = select(func.min(found.c.at_ms), *columns, func.sum(found.c.lookups)).group_by(*columns)
     return [Count(*row) for row in conn.execute(query)]
+
+
+def by_namespace(conn: Connection, window: Window, scope: Scope) -> dict[str, dict[str, int]]:
+    """Return the response cache's lookups of the window by namespace and outcome."""
+    counts: dict[str, dict[str, int]] = {}
+    if by_places(scope):
+        found = by_place(conn, window, scope, ("namespace",), step_ms=WHOLE_MS, kind="response", sums=OUTCOMES)
+        query = select(found.c.namespace, *(func.sum(found.c[name]) for name in OUTCOMES)).group_by(found.c.namespace)
+        for namespace, *sums in conn.execute(query):
+            counts[namespace] = {outcome: n for outcome, n in zip(OUTCOMES, sums, strict=True) if n}
+        return counts
+    found = rollups(conn, window, scope, ("namespace", "outcome", "lookups"), kind="response")
+    columns = (found.c.namespace, found.c.outcome)
+    for namespace, outcome, n in conn.execute(select(*columns, func.sum(found.c.lookups)).group_by(*columns)):
+        counts.setdefault(namespace, {})[outcome] = n
+    return counts
 
 
 @dataclass(frozen=True, slots=True)

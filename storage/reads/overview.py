@@ -10,7 +10,7 @@ from storage.reads import sketches
 from storage.reads.window import HOUR_MS, MINUTE_MS, TEN_MINUTES_MS, Scope, Window, rollups
 from storage.sketch import Sketch
 
-_MOST_SKETCHES = 20_000  # some 0.05 s to merge; of a wider window an even part is read
+_MOST_SKETCHES = 40_000  # some 0.1 s to merge; of a wider window an even part is read
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,6 +247,11 @@ def rollups(
     return (union_all(*parts) if len(parts) > 1 else parts[0]).subquery("rollups")
 
 
+def by_places(scope: Scope) -> bool:
+    """Return whether counts by outcome are fewer rows by place than by rollup: of a tenant or a model, where places can be narrowed."""
+    return (scope.tenant is not None or scope.model is not None) and _answers(_PLACES[HOUR_MS], scope, ())
+
+
 def places(
     conn: Connection,
     window: Window,
