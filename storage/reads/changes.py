@@ -122,7 +122,8 @@ def segments(conn: Connection, window: Window, scope: Scope) -> Segments:
         held = states.get(state, (first_ms, last_ms, 0))
         states[state] = (min(held[0], first_ms), max(held[1], last_ms), held[2] + n)
     ranked = sorted(states.items(), key=lambda item: -item[1][2])[:_MOST_VERSIONS]
-    return Segments(found, tuple(Versions(*state, *seen) for state, seen in ranked), number)
+    rows: list[tuple[Any, ...]] = [(*state, *seen) for state, seen in ranked]
+    return Segments(found, tuple(Versions(*row) for row in rows), number)
 
 
 def embedder(conn: Connection, window: Window, scope: Scope) -> str:
