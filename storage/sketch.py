@@ -23,6 +23,8 @@ _HEADER: Final = struct.Struct("<BBQiH")  # version, count code, zeros, lowest i
 _ONE: Final = struct.Struct("<BBQiHHB")  # the header, and a single bucket with its count in a byte
 _VERSION: Final = 1
 _WIDTHS: Final = (("B", 1 << 8), ("H", 1 << 16), ("I", 1 << 32), ("Q", 1 << 64))
+HEADER_BYTES: Final = _HEADER.size
+WIDTHS_BYTES: Final = tuple(struct.calcsize(f"<{letter}") for letter, _ in _WIDTHS)  # of a count, by its code
 
 
 class Sketch:
@@ -37,6 +39,14 @@ class Sketch:
     def __init__(self) -> None:
         self.zeros = 0
         self._buckets: dict[int, int] = {}
+
+    @classmethod
+    def of(cls, zeros: int, buckets: dict[int, int]) -> Sketch:
+        """Return a sketch of these counts by bucket; the dictionary is its own from now on."""
+        sketch = cls()
+        sketch.zeros, sketch._buckets = zeros, buckets
+        sketch._collapse()
+        return sketch
 
     def add(self, value: float, count: int = 1) -> None:
         """Count a value. Zero and negative values go to the zero bucket. Raises ValueError for NaN and infinity."""

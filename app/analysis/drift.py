@@ -57,7 +57,7 @@ def of_kinds(before: Ints, now: Ints, statistic: Statistic, *, seed: int = 0) ->
     kinds, codes = np.unique(np.concatenate([before, now]), return_inverse=True)
     codes, size = _folded(codes, len(kinds))
     table = _table(codes[:n], codes[n:], n, size)
-    return _judge(lambda mask: statistic(mask @ table, (1 - mask) @ table), n, seed)
+    return _judge(_dealt(table, statistic), n, seed)
 
 
 def of_numbers(before: Floats, now: Floats, *, seed: int = 0) -> Change | None:
@@ -70,7 +70,7 @@ def of_numbers(before: Floats, now: Floats, *, seed: int = 0) -> Change | None:
     # A value belongs to the first point of the grid at or above it.
     places = [np.searchsorted(grid, side, side="left") for side in (before, now)]
     table = np.cumsum(_table(places[0], places[1], n, len(grid)), axis=1)
-    return _judge(lambda mask: ks_rows(mask @ table, (1 - mask) @ table), n, seed)
+    return _judge(_dealt(table, ks_rows), n, seed)
 
 
 def of_hashes(before: NDArray[np.uint64], now: NDArray[np.uint64], *, most: int = 400, seed: int = 0) -> Change | None:
@@ -113,9 +113,10 @@ def _mmd(kernel: Floats, n: int, seed: int) -> Change:
     def mmd(mask: Floats) -> Floats:
         other = 1 - mask
         a, b = mask @ sizes, other @ sizes
-        inside = np.einsum("ij,jk,ik->i", mask, sums, mask) / np.maximum(a * (a - 1), 1)
-        outside = np.einsum("ij,jk,ik->i", other, sums, other) / np.maximum(b * (b - 1), 1)
-        return np.asarray(inside + outside - 2 * np.einsum("ij,jk,ik->i", mask, sums, other) / np.maximum(a * b, 1))
+        near, far = mask @ sums, other @ sums
+        inside = (near * mask).sum(axis=1) / np.maximum(a * (a - 1), 1)
+        outside = (far * other).sum(axis=1) / np.maximum(b * (b - 1), 1)
+        return np.asarray(inside + outside - 2 * (near * other).sum(axis=1) / np.maximum(a * b, 1))
 
     return _judge(mmd, n, seed)
 
@@ -126,6 +127,17 @@ def _table(before: Ints, now: Ints, n: int, size: int) -> Floats:
     np.add.at(table, (blocks(n), before), 1)
     np.add.at(table, (BLOCKS + blocks(n), now), 1)
     return table
+
+
+def _dealt(table: Floats, statistic: Statistic) -> Callable[[Floats], Floats]:
+    """Return the statistic of masks over the table's blocks. Counts are whole numbers: what is not in the one window is in the other."""
+    whole = table.sum(axis=0)
+
+    def of(mask: Floats) -> Floats:
+        now = mask @ table
+        return statistic(now, whole - now)
+
+    return of
 
 
 def _folded(codes: Ints, size: int) -> tuple[Ints, int]:
@@ -166,9 +178,14 @@ def js_rows(now: Floats, before: Floats) -> Floats:
     Source: Lin, IEEE Transactions on Information Theory 37 (1), 1991.
     """
     p, q = (side / np.maximum(side.sum(axis=1, keepdims=True), 1) for side in (now, before))
-    middle = np.maximum((p + q) / 2, 1e-300)
-    parts = [np.where(side > 0, side * np.log2(np.maximum(side, 1e-300) / middle), 0.0).sum(axis=1) for side in (p, q)]
-    return np.asarray(np.clip((parts[0] + parts[1]) / 2, 0.0, 1.0))
+    parts = [_log2_sum(side) for side in (p, q, (p + q) / 2)]
+    return np.asarray(np.clip((parts[0] + parts[1]) / 2 - parts[2], 0.0, 1.0))
+
+
+def _log2_sum(shares: Floats) -> Floats:
+    """Return the sum of p log2 p over each row; 0 log2 0 = 0."""
+    logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
+    return np.asarray((shares * logs).sum(axis=1))
 
 
 def psi_rows(now: Floats, before: Floats) -> Floats:
@@ -188,7 +205,7 @@ def entropy_rows(now: Floats, before: Floats) -> Floats:
 def _bits(counts: Floats) -> Floats:
     total = np.maximum(counts.sum(axis=1, keepdims=True), 1)
     shares = counts / total
-    plug_in = -np.where(shares > 0, shares * np.log2(np.maximum(shares, 1e-300)), 0.0).sum(axis=1)
+    plug_in = -_log2_sum(shares)
     return np.asarray(plug_in + np.maximum(np.count_nonzero(counts, axis=1) - 1, 0) / (2 * total[:, 0] * np.log(2)))
 
 

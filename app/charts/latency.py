@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from app.charts import theme
 from app.charts.theme import Chart
 from app.views import words
-from app.views.rates import LatencyBucket
+from app.views.rates import LatencyView
 from storage.reads.acts import Mark
 from storage.reads.window import Window
 
@@ -19,16 +19,16 @@ _LINES = (
 )
 
 
-def figure(buckets: Sequence[LatencyBucket], window: Window, marks: Sequence[Mark] = ()) -> Chart:
+def figure(latency: LatencyView, window: Window, marks: Sequence[Mark] = ()) -> Chart:
     """Median and 95th percentile per bucket, logarithmic: hits and misses lie orders of magnitude apart."""
     made = theme.figure(height=220)
+    buckets, every = latency.buckets, window.starts(latency.step_ms)
     for name, side, attribute, colour, dash in _LINES:
         rows = {bucket.at_ms: bucket for bucket in buckets if bucket.side == side}
         if not rows:
             continue
-        every = list(window.buckets)
         made.add_scatter(
-            x=theme.times([at + window.bucket_ms // 2 for at in every]),
+            x=theme.times([at + latency.step_ms // 2 for at in every]),
             y=[getattr(rows[at], attribute) if at in rows else None for at in every],
             mode="lines+markers",
             marker={"size": 3},

@@ -44,7 +44,7 @@ def draw(view: Overview, traffic: Traffic, selection: filters.Selection) -> None
         _changes(answer)
     chrome.dials(overview_rows.share_dials(traffic))
     chrome.dials(overview_rows.other_dials(traffic))
-    chart = latency.figure(traffic.latency.buckets, view.window, view.marks)
+    chart = latency.figure(traffic.latency, view.window, view.marks)
     panels.chart(chart, rows=overview_rows.latency_rows(traffic), key="latency", on_time=panels.to_why, region=False)
 
 

@@ -80,9 +80,10 @@ def _changes(
         sides = [np.array([known.setdefault(name(row), len(known)) for row in mix.rows], dtype=np.int64) for mix in (earlier, mine)]
         return sides[0], sides[1]
 
+    grouped = codes(lambda row: group[row.prompt_hash]) if {"mix", "psi"} & set(keys) else None
+
     def kinds(statistic: drift.Statistic) -> Change | None:
-        before, now = codes(lambda row: group[row.prompt_hash])
-        return drift.of_kinds(before, now, statistic)
+        return None if grouped is None else drift.of_kinds(*grouped, statistic)
 
     def prompts() -> Change | None:
         before, now = codes(lambda row: row.prompt_hash)

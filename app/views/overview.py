@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
-from app.analysis.hit_rate import HITS, Counts, Mover, movers
+from app.analysis.hit_rate import HITS, Counts, Mover, count, movers
 from app.analysis.intervals import Difference, Ratio
 from app.views import marks, rates, words, worth
 from app.views.parts import Failure, Part, attempt
@@ -108,12 +108,14 @@ def load(
 def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, now_ms: int) -> Traffic:
     with store.read() as conn:
         cells = hit_rate.cells(conn, shown, scope, by=rates.BY)
-        before = hit_rate.cells(conn, compared, scope, by=rates.BY)
+        before = {name: Counts(counts) for name, counts in hit_rate.by_namespace(conn, compared, scope).items()}
         series = hit_rate.series(conn, shown, scope)
         latencies = overview.latencies(conn, shown, scope)
         extent = window.extent(conn, now_ms)
         senders = sources.sources(conn)
-        counts, earlier = rates.weighed(conn, shown, scope, rates.totals(cells)), rates.weighed(conn, compared, scope, rates.totals(before))
+        counts = rates.weighed(conn, shown, scope, rates.totals(cells))
+        earlier = count((outcome, n) for side in before.values() for outcome, n in side.by_outcome.items())
+        earlier = rates.weighed(conn, compared, scope, earlier)
         requests = None if counts.sampled else worth.requests(conn, shown, scope)
     response = [cell for cell in cells if cell.cache_kind == rates.RESPONSE]
     hits = [cell for cell in response if cell.outcome in HITS]
@@ -126,7 +128,7 @@ def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, now_ms
         spent_usd=_sum([cell for cell in response if cell.outcome not in HITS], "cost_nusd", "cost_n", 1e-9),
         saved_tokens=_tokens(hits),
         saved_ms=_sum(hits, "saved_us", "saved_us_n", 1e-3),
-        movers=() if counts.skewed or earlier.skewed else tuple(movers(rates.by(cells, "namespace"), rates.by(before, "namespace"))),
+        movers=() if counts.skewed or earlier.skewed else tuple(movers(rates.by(cells, "namespace"), before)),
         extent=extent,
         sources=tuple(senders),
         requests=requests,

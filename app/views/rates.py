@@ -172,11 +172,12 @@ class LatencySide:
 
 @dataclass(frozen=True, slots=True)
 class LatencyView:
-    """stride > 1: of so many units one was read, to keep a wide window fast. unit: minute or hour."""
+    """step_ms: of the buckets. stride > 1: of so many units one was read, to keep a wide window fast. unit: minute or hour."""
 
     hit: LatencySide
     no_hit: LatencySide
     buckets: tuple[LatencyBucket, ...]
+    step_ms: int
     stride: int
     unit: str = "minute"
 
@@ -198,7 +199,7 @@ def latency(read: Latencies) -> LatencyView:
         for (at, side), sketch in sorted(per_bucket.items(), key=lambda item: item[0])
     )
     whole = {name: LatencySide(sketch.count, sketch.quantile(0.5), sketch.quantile(0.95)) for name, sketch in sides.items()}
-    return LatencyView(whole["hit"], whole["no hit"], found, read.stride, "hour" if read.unit_ms > MINUTE_MS else "minute")
+    return LatencyView(whole["hit"], whole["no hit"], found, read.step_ms, read.stride, "hour" if read.unit_ms > MINUTE_MS else "minute")
 
 
 def bucket_rows(shown: Sequence[Bucket], columns: Mapping[str, str]) -> list[dict[str, object]]:

@@ -16,7 +16,7 @@ from app.views.causes import MIN_CHANGE, Became, Event, Verdict
 from app.views.parts import Failure, attempt
 from storage.reads import changes, hit_rate
 from storage.reads.acts import Mark
-from storage.reads.changes import DIMENSIONS, Example
+from storage.reads.changes import DIMENSIONS, Example, Segments
 from storage.reads.hit_rate import Cell, Count
 from storage.reads.window import MINUTE_MS, Scope, Window, coarse
 from storage.store import Store
@@ -155,7 +155,7 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
         segments=segments,
         dimensions=tuple(by_dimension(cells)),
         became=_became(cells_now, cells_before, now.eligible, before.eligible),
-        events=tuple(_versions(conn, sides, scope)),
+        events=tuple(_versions(conn, sides, scope, earlier, mine)),
         examples=tuple(_examples(conn, sides, scope, segments[0], fell=fell)) if segments else (),
         verdict=causes.UNKNOWN,
         stride=max(mine.stride, earlier.stride),
@@ -163,10 +163,9 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
     )
 
 
-def _versions(conn: Connection, sides: Sides, scope: Scope) -> list[Event]:
-    states = [changes.versions(conn, side, scope) for side in (sides.before, sides.now)]
+def _versions(conn: Connection, sides: Sides, scope: Scope, earlier: Segments, mine: Segments) -> list[Event]:
     embedders = [changes.embedder(conn, side, scope) for side in (sides.before, sides.now)]
-    return causes.versions_changed(states[0], states[1], embedders[0], embedders[1], sides.now)
+    return causes.versions_changed(earlier.versions, mine.versions, embedders[0], embedders[1], sides.now)
 
 
 def _examples(conn: Connection, sides: Sides, scope: Scope, first: Segment, *, fell: bool) -> list[Example]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
@@ -20,17 +20,41 @@ from storage.rollups import ELIGIBLE, HITS
 
 DIMENSIONS = ("namespace", "tenant", "model", "model_version", "client", "fingerprint", "source")
 MOST_LOOKUPS = 40_000  # of a window: half a point of a rate is then told apart, and the read stays within some 0.2 s
+_MOST_PASSED = 100_000  # rows of an index that are passed over to find a part of the traffic, some 0.1 s
+_ENOUGH = 8_000  # found among them, from which they are sample enough
+_MOST_FETCHED = 20_000  # rows that are fetched one by one, by another index
 EMBEDDER_ATTRIBUTE = "cachescope.embedder"  # engine.semconv.EMBEDDER; storage and engine never import each other
 
 spans = telemetry_metadata.tables["spans"]
 payloads = telemetry_metadata.tables["span_payloads"]
 
 
-def stride(conn: Connection, window: Window, scope: Scope, *, most: int) -> int:
-    """Return k so that every k-th lookup of the window is at most about `most`; 1 = all. See `every`."""
-    found = rollups(conn, window, scope, ("lookups",), kind="response")
-    count = conn.execute(select(func.coalesce(func.sum(found.c.lookups), 0))).scalar_one()
-    return every(-(-int(count) // most))
+class Sample(NamedTuple):
+    """Every number-th lookup of the response cache, of a window and scope. number 1 = all of them."""
+
+    number: int
+    condition: ColumnElement[bool]
+
+
+def sample(conn: Connection, window: Window, scope: Scope, *, most: int) -> Sample:
+    """Return the sample of at most about `most` lookups that is read within a bounded time.
+
+    The indexes of samples are in order of time alone: of a part of the traffic all of it is passed over. Of a namespace that is too
+    small a part for that, its own index is read; of another part fewer lookups.
+    """
+    count = _number_of(conn, window, scope)
+    wanted = max(1, -(-count // most))
+    if wanted == 1 or scope == Scope(purpose=scope.purpose):
+        return Sample(every(wanted), of_sample(window, scope, every(wanted)))
+    whole = _number_of(conn, window, Scope(purpose=scope.purpose))
+    number = every(max(wanted, -(-whole // _MOST_PASSED)))
+    if count // number < min(_ENOUGH, most):
+        if scope.namespace is not None:
+            number = max(1, -(-count // min(most, _MOST_FETCHED)))
+            each = lookups.c.id % number == 0  # in these words, which no index of samples has
+            return Sample(number, and_(within(lookups, window, scope), lookups.c.cache_kind == "response", each))
+        number = every(max(wanted, -(-whole // (4 * _MOST_PASSED))))
+    return Sample(number, of_sample(window, scope, number))
 
 
 def of_sample(window: Window, scope: Scope, number: int) -> ColumnElement[bool]:
@@ -39,27 +63,9 @@ def of_sample(window: Window, scope: Scope, number: int) -> ColumnElement[bool]:
     return and_(mine, lookups.c.cache_kind == "response", sampled(number))
 
 
-@dataclass(frozen=True, slots=True)
-class Segments:
-    """(hits, eligible lookups) by values in the order of DIMENSIONS. stride: every stride-th lookup was read."""
-
-    counts: Mapping[tuple[str, ...], tuple[int, int]]
-    stride: int
-
-
-def segments(conn: Connection, window: Window, scope: Scope) -> Segments:
-    """Return the window's eligible lookups of the response cache by every dimension."""
-    number = stride(conn, window, scope, most=MOST_LOOKUPS)
-    columns = [lookups.c.source_id if name == "source" else lookups.c[name] for name in DIMENSIONS]
-    hits = func.sum(func.iif(lookups.c.outcome.in_(HITS), 1, 0))
-    query = select(*columns, hits, func.count()).where(of_sample(window, scope, number), lookups.c.outcome.in_(ELIGIBLE)).group_by(*columns)
-    names = {row[0]: f"{row[1]} {row[2]}".strip() for row in conn.execute(select(senders.c.id, senders.c.service, senders.c.instance))}
-    found: dict[tuple[str, ...], tuple[int, int]] = {}
-    for *values, k, n in conn.execute(query):
-        key = (*values[:-1], names.get(values[-1], str(values[-1])))
-        before = found.get(key, (0, 0))
-        found[key] = (before[0] + int(k), before[1] + int(n))
-    return Segments(found, number)
+def _number_of(conn: Connection, window: Window, scope: Scope) -> int:
+    found = rollups(conn, window, scope, ("lookups",), kind="response")
+    return int(conn.execute(select(func.coalesce(func.sum(found.c.lookups), 0))).scalar_one())
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +84,46 @@ class Versions:
     lookups: int
 
 
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """What every stride-th lookup of the response cache says of a window.
+
+    counts: (hits, eligible lookups) by values in the order of DIMENSIONS. versions: the states of namespaces and models, the most
+    frequent first.
+    """
+
+    counts: Mapping[tuple[str, ...], tuple[int, int]]
+    versions: tuple[Versions, ...]
+    stride: int
+
+
 _VERSIONS = ("namespace", "model", "model_version", "policy_version", "switch", "threshold", "generation")
+_READ = (*DIMENSIONS[:-1], "source_id", *(name for name in _VERSIONS if name not in DIMENSIONS))
+_DIMENSIONS_AT, _VERSIONS_AT = range(len(DIMENSIONS) - 1), [_READ.index(name) for name in _VERSIONS]
+_MOST_VERSIONS = 2_000
 
 
-def versions(conn: Connection, window: Window, scope: Scope, *, limit: int = 2_000) -> list[Versions]:
-    """Return the states of namespaces and models in the window, the most frequent first."""
-    number = stride(conn, window, scope, most=MOST_LOOKUPS)
-    columns = [lookups.c[name] for name in _VERSIONS]
-    n = func.count()
-    query = (
-        select(*columns, func.min(lookups.c.at_ms), func.max(lookups.c.at_ms), n)
-        .where(of_sample(window, scope, number))
-        .group_by(*columns)
-        .order_by(n.desc())
-        .limit(limit)
-    )
-    return [Versions(*tuple(row)) for row in conn.execute(query)]
+def segments(conn: Connection, window: Window, scope: Scope) -> Segments:
+    """Return the window's lookups by every dimension, and the states they were made in: of one read of the sample."""
+    number, mine = sample(conn, window, scope, most=MOST_LOOKUPS)
+    columns = [lookups.c[name] for name in _READ]
+    hit, eligible = (func.sum(func.iif(lookups.c.outcome.in_(outcomes), 1, 0)) for outcomes in (HITS, ELIGIBLE))
+    query = select(*columns, func.min(lookups.c.at_ms), func.max(lookups.c.at_ms), func.count(), hit, eligible)
+    names = {row[0]: f"{row[1]} {row[2]}".strip() for row in conn.execute(select(senders.c.id, senders.c.service, senders.c.instance))}
+    found: dict[tuple[str, ...], tuple[int, int]] = {}
+    states: dict[tuple[Any, ...], tuple[int, int, int]] = {}
+    for *values, first_ms, last_ms, n, hits, of in conn.execute(query.where(mine).group_by(*columns)):
+        if of:
+            sender = values[len(DIMENSIONS) - 1]
+            key = (*(values[at] for at in _DIMENSIONS_AT), names.get(sender, str(sender)))
+            before = found.get(key, (0, 0))
+            found[key] = (before[0] + int(hits), before[1] + int(of))
+        state = tuple(values[at] for at in _VERSIONS_AT)
+        held = states.get(state, (first_ms, last_ms, 0))
+        states[state] = (min(held[0], first_ms), max(held[1], last_ms), held[2] + n)
+    ranked = sorted(states.items(), key=lambda item: -item[1][2])[:_MOST_VERSIONS]
+    rows: list[tuple[Any, ...]] = [(*state, *seen) for state, seen in ranked]
+    return Segments(found, tuple(Versions(*row) for row in rows), number)
 
 
 def embedder(conn: Connection, window: Window, scope: Scope) -> str:

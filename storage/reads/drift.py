@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, func, select
 
-from storage.reads.changes import of_sample, stride
+from storage.reads.changes import sample
 from storage.reads.window import Scope, Window, lookups
 
 MOST_ROWS = 8_000
@@ -49,12 +49,12 @@ class Mix:
 
 def mix(conn: Connection, window: Window, scope: Scope) -> Mix:
     """Return at most about 8,000 of the window's lookups with a prompt, evenly spread."""
-    number = stride(conn, window, scope, most=MOST_ROWS)
+    number, mine = sample(conn, window, scope, most=MOST_ROWS)
     # An exact hit has no candidate, whatever a sender recorded with it.
     similarity = func.iif(lookups.c.outcome == "exact_hit", None, lookups.c.similarity)
     told = ("id", "prompt_hash", "prompt_simhash", "input_tokens")
     columns = [*(lookups.c[name] for name in told), similarity, lookups.c.outcome, lookups.c.entry_id]
-    condition = and_(of_sample(window, scope, number), lookups.c.prompt_hash != "")
+    condition = and_(mine, lookups.c.prompt_hash != "")
     query = select(*columns).where(condition).order_by(lookups.c.at_ms, lookups.c.id)
     return Mix(tuple(map(Asked._make, conn.execute(query).all())), number)
 

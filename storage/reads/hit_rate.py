@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, case, func, literal, select
+from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, select
 
-from storage.reads.window import MINUTE_MS, WHOLE_MS, Scope, Window, rollups
+from storage.reads.window import HOUR_MS, MINUTE_MS, SIX_HOURS_MS, TEN_MINUTES_MS, WHOLE_MS, Scope, Window, by_places, rollups
 from storage.reads.window import places as by_place
 from storage.rollups import ELIGIBLE, HITS, OUTCOMES, PLACE_SUMS
 
@@ -61,6 +61,8 @@ _SUMS = tuple(name for name in Cell.__dataclass_fields__ if name not in DIMENSIO
 def series(conn: Connection, window: Window, scope: Scope, *, step_ms: int | None = None) -> list[Count]:
     """Return counts by bucket (the chart's, or of `step_ms`, whole minutes), kind and outcome. Buckets without lookups are absent."""
     step = step_ms or window.bucket_ms
+    if by_places(scope):
+        return _side_by_side(conn, window, scope, step_ms=step)
     found = rollups(conn, window, scope, ("cache_kind", "outcome", "lookups"), step_ms=step)
     bucket = (found.c.at_ms - found.c.at_ms % step).label("bucket")
     query = (
@@ -69,6 +71,15 @@ def series(conn: Connection, window: Window, scope: Scope, *, step_ms: int | Non
         .order_by(bucket)
     )
     return [Count(*row) for row in conn.execute(query)]
+
+
+def _side_by_side(conn: Connection, window: Window, scope: Scope, *, step_ms: int) -> list[Count]:
+    """Return counts by step, kind and outcome from the rows by place; at_ms is where a step begins."""
+    found = by_place(conn, window, scope, ("cache_kind",), step_ms=step_ms, kind=None, sums=OUTCOMES)
+    bucket = (found.c.at_ms - found.c.at_ms % step_ms).label("bucket")
+    query = select(bucket, found.c.cache_kind, *(func.sum(found.c[name]) for name in OUTCOMES))
+    rows = conn.execute(query.group_by(bucket, found.c.cache_kind).order_by(bucket, found.c.cache_kind))
+    return [Count(row[0], row[1], outcome, n) for row in rows for outcome, n in zip(OUTCOMES, row[2:], strict=True) if n]
 
 
 def cells(conn: Connection, window: Window, scope: Scope, *, by: Sequence[str] = DIMENSIONS) -> list[Cell]:
@@ -105,10 +116,31 @@ def places(conn: Connection, window: Window, scope: Scope, *, limit: int) -> lis
 
 def totals(conn: Connection, window: Window, scope: Scope) -> list[Count]:
     """Return the window's counts by kind and outcome, whatever its length; at_ms is where the earliest rollup begins."""
+    if by_places(scope):
+        found = by_place(conn, window, scope, ("cache_kind",), step_ms=WHOLE_MS, kind=None, sums=OUTCOMES)
+        query = select(func.min(found.c.at_ms), found.c.cache_kind, *(func.sum(found.c[name]) for name in OUTCOMES))
+        rows = conn.execute(query.group_by(found.c.cache_kind).order_by(found.c.cache_kind))
+        return [Count(row[0], row[1], outcome, n) for row in rows for outcome, n in zip(OUTCOMES, row[2:], strict=True) if n]
     found = rollups(conn, window, scope, ("cache_kind", "outcome", "lookups"))
     columns = (found.c.cache_kind, found.c.outcome)
     query = select(func.min(found.c.at_ms), *columns, func.sum(found.c.lookups)).group_by(*columns)
     return [Count(*row) for row in conn.execute(query)]
+
+
+def by_namespace(conn: Connection, window: Window, scope: Scope) -> dict[str, dict[str, int]]:
+    """Return the response cache's lookups of the window by namespace and outcome."""
+    counts: dict[str, dict[str, int]] = {}
+    if by_places(scope):
+        found = by_place(conn, window, scope, ("namespace",), step_ms=WHOLE_MS, kind="response", sums=OUTCOMES)
+        query = select(found.c.namespace, *(func.sum(found.c[name]) for name in OUTCOMES)).group_by(found.c.namespace)
+        for namespace, *sums in conn.execute(query):
+            counts[namespace] = {outcome: n for outcome, n in zip(OUTCOMES, sums, strict=True) if n}
+        return counts
+    found = rollups(conn, window, scope, ("namespace", "outcome", "lookups"), kind="response")
+    columns = (found.c.namespace, found.c.outcome)
+    for namespace, outcome, n in conn.execute(select(*columns, func.sum(found.c.lookups)).group_by(*columns)):
+        counts.setdefault(namespace, {})[outcome] = n
+    return counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,25 +200,48 @@ def _priced(places: Sequence[Place]) -> list[Priced]:
 
 
 MOST_CLUSTERS = 20_000  # above it, tenants are put together: one cluster a bucket
+_WIDER_MS = (TEN_MINUTES_MS, HOUR_MS, SIX_HOURS_MS)
+_ENOUGH_CLUSTERS = 200  # with so many of a wider step no finer one is read: an interval of more is hardly another one
 
 
 def clusters(conn: Connection, window: Window, scope: Scope, *, scales: Mapping[str, tuple[float, float]] | None = None) -> list[Cluster]:
-    """Return the window's clusters in the order of time.
+    """Return the window's clusters in the order of time: of the chart's step, or of a wider one where it gives enough of them.
 
     scales: model -> what its savings and costs are multiplied by; others count 0. None = hits and eligible lookups alone are wanted.
     """
     step = max(MINUTE_MS, window.bucket_ms)  # what comes in one go lasts longer than the ten seconds of the finest chart
+    wider = [width for width in _WIDER_MS if width > step > MINUTE_MS and width % step == 0][:1]
+    for width in (*wider, step):
+        found = _by_tenant(conn, window, scope, scales, step_ms=width)
+        if found is None:
+            break
+        if width == step or len(found) >= _ENOUGH_CLUSTERS:
+            return found
+    bucket, query = _of_clusters(conn, window, scope, scales, step_ms=step)
+    return [Cluster(*row[:-1]) for row in conn.execute(query.group_by(bucket).order_by(bucket))]
+
+
+def _by_tenant(
+    conn: Connection, window: Window, scope: Scope, scales: Mapping[str, tuple[float, float]] | None, *, step_ms: int
+) -> list[Cluster] | None:
+    """Return one cluster for each tenant and step; None where there are too many."""
+    bucket, query = _of_clusters(conn, window, scope, scales, step_ms=step_ms)
+    tenant = query.selected_columns.tenant
+    rows = conn.execute(query.group_by(bucket, tenant).order_by(bucket, tenant).limit(MOST_CLUSTERS + 1)).all()
+    return None if len(rows) > MOST_CLUSTERS else [Cluster(*row[:-1]) for row in rows]
+
+
+def _of_clusters(
+    conn: Connection, window: Window, scope: Scope, scales: Mapping[str, tuple[float, float]] | None, *, step_ms: int
+) -> tuple[ColumnElement[int], Select[Any]]:
+    """Return the step and the sums of a cluster, for grouping, with the tenant last."""
     sums = ELIGIBLE if scales is None else PLACE_SUMS  # each column costs as much as a tenth of the row
-    found = by_place(conn, window, scope, ("tenant", "model") if scales else ("tenant",), step_ms=step, kind="response", sums=sums)
-    bucket = (found.c.at_ms - found.c.at_ms % step).label("bucket")
+    found = by_place(conn, window, scope, ("tenant", "model") if scales else ("tenant",), step_ms=step_ms, kind="response", sums=sums)
+    bucket = (found.c.at_ms - found.c.at_ms % step_ms).label("bucket")
     hits, eligible = (reduce(operator.add, [found.c[name] for name in names]) for names in (HITS, ELIGIBLE))
     columns: list[ColumnElement[Any]] = [hits, eligible]
     columns += [literal(0), literal(0)] if scales is None else [found.c.hit_tokens, found.c.tokens]
     for at, name in enumerate(("saved_nusd", "spent_nusd")):
         by_model = {model: pair[at] for model, pair in (scales or {}).items()}
         columns.append(found.c[name] * case(by_model, value=found.c.model, else_=0.0) if by_model else literal(0.0))
-    query = select(bucket, *(func.sum(column) for column in columns)).where(eligible > 0)
-    rows = conn.execute(query.group_by(bucket, found.c.tenant).order_by(bucket, found.c.tenant).limit(MOST_CLUSTERS + 1)).all()
-    if len(rows) > MOST_CLUSTERS:
-        rows = conn.execute(query.group_by(bucket).order_by(bucket)).all()
-    return [Cluster(*row) for row in rows]
+    return bucket, select(bucket, *(func.sum(column) for column in columns), found.c.tenant).where(eligible > 0)

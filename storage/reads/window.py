@@ -89,8 +89,11 @@ class Window:
     @property
     def buckets(self) -> tuple[int, ...]:
         """The start of every bucket that the window touches, aligned to the bucket's width."""
-        step = self.bucket_ms
-        return tuple(range(self.start_ms // step * step, self.end_ms, step))
+        return self.starts(self.bucket_ms)
+
+    def starts(self, step_ms: int) -> tuple[int, ...]:
+        """The start of every step that the window touches, aligned to the step's width."""
+        return tuple(range(self.start_ms // step_ms * step_ms, self.end_ms, step_ms))
 
 
 def coarse(window: Window, most: int) -> int:
@@ -242,6 +245,11 @@ def rollups(
             clauses.append(table.c.cache_kind == kind)
         parts.append(select(table.c.at_ms, *(table.c[name] for name in columns)).where(*clauses))
     return (union_all(*parts) if len(parts) > 1 else parts[0]).subquery("rollups")
+
+
+def by_places(scope: Scope) -> bool:
+    """Return whether counts by outcome are fewer rows by place than by rollup: of a tenant or a model, where places can be narrowed."""
+    return (scope.tenant is not None or scope.model is not None) and _answers(_PLACES[HOUR_MS], scope, ())
 
 
 def places(

@@ -12,7 +12,7 @@ from app.analysis.hit_rate import Counts
 from app.analysis.intervals import wilson
 from app.charts import latency, rates, waterfall
 from app.charts.theme import Chart
-from app.views.rates import Bucket, Funnel, LatencyBucket
+from app.views.rates import Bucket, Funnel, LatencyBucket, LatencySide, LatencyView
 from app.views.trace_tree import Bar
 from app.views.traces import Trace
 from storage.reads.acts import Mark
@@ -40,11 +40,12 @@ def _charts() -> dict[str, Chart]:
     steps = [Funnel(name, outcome, share) for name, outcome, k in (("memory tier", "exact_hit", 5), ("upstream (miss)", "miss", 5))
              if (share := wilson(k, 10))]  # fmt: skip
     took = (LatencyBucket(START, "hit", 6, 1.0, 4.0), LatencyBucket(START, "no hit", 3, 400.0, 900.0))
+    side = LatencySide(9, 1.0, 900.0)
     return {
         "outcomes": rates.outcomes(BUCKETS, WINDOW, MARKS),
         "hit_rate": rates.hit_rate(BUCKETS, WINDOW, MARKS),
         "funnel": rates.funnel(steps),
-        "latency": latency.figure(took, WINDOW),
+        "latency": latency.figure(LatencyView(side, side, took, WINDOW.bucket_ms, 1), WINDOW),
         "waterfall": waterfall.figure(Trace("ab" * 16, START, 30.0, BARS, (), (), (), drawn=BARS)),
     }
 

@@ -74,7 +74,7 @@ def texts(stores: tuple[Store, Store], window: Window = HOUR) -> list[str]:
         rates.outcomes(front.traffic.buckets, window),
         rates.hit_rate(rate.loaded.buckets, window, break_even=rate.loaded.worth.ms.break_even_ratio),
         rates.funnel(rate.loaded.funnel),
-        latency.figure(front.traffic.latency.buckets, window),
+        latency.figure(front.traffic.latency, window),
         *(() if moved.now is None or moved.before is None else (ranks(moved.now, moved.before), similarities(moved.now, moved.before))),
     ):
         assert "NaN" not in figure.figure.to_json(), figure.title

@@ -106,7 +106,7 @@ def test_charts_are_fixed_to_the_window_and_ratios_to_a_hundred_per_cent(store: 
     rate = rate_charts.hit_rate(traffic.buckets, HOUR).figure
     assert list(rate.layout.yaxis.range) == [0, 100]
     assert rate_charts.outcomes(traffic.buckets, HOUR).figure.layout.barmode == "stack"
-    assert latency_chart.figure(traffic.latency.buckets, HOUR).figure.data
+    assert latency_chart.figure(traffic.latency, HOUR).figure.data
 
 
 def test_buckets_without_lookups_are_gaps() -> None:

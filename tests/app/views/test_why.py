@@ -127,7 +127,7 @@ def test_a_wide_window_is_decomposed_from_a_part_and_says_which(tmp_path: Path, 
     telemetry.seed(store, now_ms=NOW, hours=1, per_minute=20)
     monkeypatch.setattr(changes, "MOST_LOOKUPS", 300)
     with store.read() as conn:
-        every = changes.stride(conn, HOUR, Scope(), most=300)
+        every = changes.sample(conn, HOUR, Scope(), most=300).number
         read = sum(n for _, n in changes.segments(conn, HOUR, Scope()).counts.values())
     store.close()
     assert every == 4

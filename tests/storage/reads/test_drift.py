@@ -91,3 +91,29 @@ def test_sample_is_the_newest_text_and_none_where_it_is_not_recorded(store: Stor
     assert set(found) == {"a", "d"}
     assert found["a"].prompt == "text 2"
     assert found["d"].prompt is None
+
+
+@pytest.mark.parametrize(
+    ("scope", "passed", "number", "by_its_own_index"),
+    [
+        (Scope(namespace="faq"), 1_000, 3, False),
+        (Scope(namespace="faq"), 1, 5, True),  # one row of six may be passed over: none of them may be its own
+        (Scope(tenant="t1"), 1, 6, False),  # there is no index of tenants: fewer are read
+    ],
+)
+def test_of_a_part_of_the_traffic_a_bounded_sample_is_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch, scope: Scope, passed: int, number: int, *, by_its_own_index: bool
+) -> None:
+    monkeypatch.setattr(changes, "_MOST_PASSED", passed)
+    monkeypatch.setattr(changes, "_ENOUGH", 1)
+    monkeypatch.setattr(changes, "_MOST_FETCHED", 1)
+    with store.read() as conn:
+        found = changes.sample(conn, NOW, scope, most=2)
+        every = conn.execute(select(windows.lookups.c.id).where(changes.of_sample(NOW, scope, 1))).scalars().all()
+        query = select(windows.lookups.c.id).where(found.condition)
+        read = conn.execute(query).scalars().all()
+        text = str(query.compile(conn, compile_kwargs={"literal_binds": True}))
+        plan = str(conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}").all())
+    assert found.number == number
+    assert sorted(read) == [one for one in sorted(every) if one % number == 0]
+    assert ("ix_lookups_ns_at" in plan) is by_its_own_index
