@@ -7,7 +7,7 @@ from app.ui import chrome, counters_panel, filters, handles, hit_rate_panel, lev
 from app.views import hit_rate, worth
 from app.views.rates import sampled_note
 
-selection = chrome.open_page("Hit rate", compare=True)
+selection = chrome.open_page("Hit rate", compare=True, over_time=True)
 lever.draw(selection.scope.namespace)
 
 
@@ -32,7 +32,7 @@ def body() -> None:
     chrome.dials(worth.dials(loaded.worth))
     rows = hit_rate_panel.rate(view, loaded)
     why_panel.panel(why_panel.answer(selection, window))
-    panels.chart(rates.outcomes(loaded.buckets, window, view.marks), rows=rows, key="outcomes", on_time=filters.pick_time, region=False)
+    panels.chart(rates.outcomes(loaded.buckets, window, view.marks), rows=rows, key="outcomes", on_point=filters.since)
     st.markdown("**Hit rate by namespace, tenant and model**")
     bar = tables.percent_bar
     tables.show(

@@ -9,6 +9,8 @@ from app.charts import theme
 from app.charts.theme import Chart
 from app.views import regret, words
 from app.views.regret import Row
+from app.views.regret_past import Point
+from storage.reads.window import Window
 
 MOST_BARS = 12
 _LIFETIMES_MS = (60_000, 600_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000, 2_592_000_000)
@@ -55,6 +57,31 @@ def bracket(rows: Sequence[Row]) -> Chart:
     made.update_yaxes(showgrid=False, type="category")
     title = f"Regret by namespace, in {'US dollars' if priced else 'hits'}"
     return Chart(title, made, f"{title}: lines from the least to the most that a perfect cache would have won")
+
+
+def course(points: Sequence[Point], window: Window) -> Chart:
+    """The least and the most regret of each time before, as part of its lookups. A time without an analysis is a gap."""
+    made = theme.figure(height=200)
+    at = theme.times([point.end_ms for point in points])
+    told = [[f"{point.ends.replayed:,}", words.many(point.namespaces, "namespace", "namespaces")] for point in points]
+    for name, end, fill in (("least", 0, None), ("most", 1, "tonexty")):
+        made.add_scatter(
+            x=at,
+            y=[point.ends.ratios[end] * 100 for point in points],
+            mode="lines+markers",
+            name=name,
+            line={"color": theme.ACCENT, "width": 2, "dash": "solid" if fill else "dot"},
+            marker={"size": 4},
+            fill=fill,
+            fillcolor="rgba(43,123,189,0.18)",
+            cliponaxis=False,
+            customdata=told,
+            hovertemplate="%{y:.1f} % of lookups (n = %{customdata[0]}, %{customdata[1]})",
+        )
+    theme.time_axis(made, window)
+    theme.ratio_axis(made)
+    title = "Regret over time, as part of the lookups"
+    return Chart(title, made, f"{title}: two lines, the least and the most, from {words.span(window.start_ms, window.end_ms)}")
 
 
 def spaces(found: Findings) -> Chart:

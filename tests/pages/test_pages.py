@@ -44,6 +44,8 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
 
 
 def _run(page: str, **query: str) -> AppTest:
+    if page == "traces":  # its rows are links
+        return _routed(page, **query)
     # The overview links to other pages, so it needs the router; `/` leads to it.
     script = "app/main.py" if page == "overview" else f"pages/{page}.py"
     test = AppTest.from_file(str(ROOT / script), default_timeout=60)
