@@ -40,13 +40,16 @@ def body() -> None:
         alt="Hit rate by namespace, tenant and model",
         columns={"hit rate": bar("hit rate"), "exact": bar("exact"), "semantic": bar("semantic"), "n": tables.number("n")},
     )
-    left, right = st.columns([4, 5])  # the reasons are sentences
+    left, right = st.columns([3, 5])  # the reasons are sentences
     with left:
         if loaded.funnel:
             panels.chart(rates.funnel(loaded.funnel), rows=hit_rate.funnel_rows(loaded), key="funnel", columns={"share": bar("share")})
     with right:
         st.markdown("**Why lookups missed, were bypassed or failed**")
-        share = {"share": bar("share", help="Of all lookups with this outcome", width=120)}
+        share = {
+            "share": bar("share", help="Of all lookups with this outcome", width=110),
+            "reason": tables.text("reason", width=330),
+        }
         tables.show(hit_rate.reason_rows(loaded), alt="Reasons of misses, bypasses and errors", columns=share)
     if loaded.others:
         st.markdown("**Other caches, counted apart**")

@@ -24,7 +24,7 @@ def body() -> None:
         chrome.dials(regret.dials(row, horizon))
         panels.chart(charts.bracket(view.rows), rows=regret.namespace_rows(view), key="bracket")
         regret_panel.course(horizon, namespace, now)
-        st.markdown(f"**What each knob would have won in {literal(words.name(row.namespace))}**")
+        st.markdown(f"**What each knob would have won in namespace {literal(words.name(row.namespace))}**")
         share = {"of its lookups": tables.percent_bar("of its lookups"), "hits": tables.number("hits")}
         tables.show(regret.knob_rows(found), alt="What each knob would have won", columns=share)
         left, right = st.columns(2)

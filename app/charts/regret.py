@@ -53,7 +53,8 @@ def bracket(rows: Sequence[Row]) -> Chart:
         hovertemplate="%{customdata}",
     )
     made.update_layout(hovermode="closest")
-    made.update_xaxes(rangemode="tozero", showgrid=True, tickprefix="$" if priced else "", title={"font": {"size": 12}})
+    axis = {"text": "US dollars" if priced else "hits", "font": {"size": 12}}
+    made.update_xaxes(rangemode="tozero", showgrid=True, tickprefix="$" if priced else "", title=axis)
     made.update_yaxes(showgrid=False, type="category")
     title = f"Regret by namespace, in {'US dollars' if priced else 'hits'}"
     return Chart(title, made, f"{title}: lines from the least to the most that a perfect cache would have won")
@@ -110,7 +111,10 @@ def spaces(found: Findings) -> Chart:
     last = max([found.capacity, *(point.at for point in found.space_curve)])
     ticks = _ticks(last, found)
     made.update_xaxes(
-        type="log", tickvals=ticks, ticktext=[regret.space_words(tick, found) for tick in ticks], title={"font": {"size": 12}}
+        type="log",
+        tickvals=ticks,
+        ticktext=[regret.space_words(tick, found) for tick in ticks],
+        title={"text": "space of all entries, logarithmic", "font": {"size": 12}},
     )
     theme.ratio_axis(made)
     title = "Lookups missed, by space"
@@ -135,8 +139,9 @@ def lifetimes(found: Findings) -> Chart:
     )
     _today(made, found.ttl_ms, found)
     last = max(point.at for point in found.ttl_curve)
+    axis = {"text": "lifetime of an entry, logarithmic", "font": {"size": 12}}
     ticks: list[float] = [tick for tick in _LIFETIMES_MS if tick <= last] or [last]
-    made.update_xaxes(type="log", tickvals=ticks, ticktext=[words.age(tick) for tick in ticks], title={"font": {"size": 12}})
+    made.update_xaxes(type="log", tickvals=ticks, ticktext=[words.age(tick) for tick in ticks], title=axis)
     theme.ratio_axis(made)
     title = "Lookups missed, by lifetime"
     return Chart(title, made, f"{title}: a falling line, today's point marked")

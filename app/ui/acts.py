@@ -113,5 +113,6 @@ def pick_namespace(names: Sequence[str], *, label: str = "Namespace") -> str | N
         placeholder="Choose a namespace",
         key="namespace",
         bind="query-params",
+        width=420,
     )
     return picked

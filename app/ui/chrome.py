@@ -25,6 +25,13 @@ ICON = (
     "fill='%231f5fa8'/%3E%3Ccircle cx='16' cy='16' r='8' fill='none' stroke='%23fff' stroke-width='4' "
     "stroke-dasharray='36 15'/%3E%3C/svg%3E"
 )
+# Its text is of one colour on both themes' sidebars.
+LOGO = (
+    "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 168 32' width='168' height='32'><rect width='32' height='32' rx='6' "
+    "fill='#1f5fa8'/><circle cx='16' cy='16' r='8' fill='none' stroke='#fff' stroke-width='4' stroke-dasharray='36 15'/>"
+    "<text x='42' y='22' font-family='system-ui, sans-serif' font-size='19' font-weight='600' fill='#3f83c9'>Cachescope</text></svg>"
+)
+SIDEBAR_PX = 212  # the filter bar of the widest page then fits a laptop's line
 _UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|KiB|MiB|GiB|bits)\b)")
 
 

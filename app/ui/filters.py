@@ -27,7 +27,9 @@ _KEYS = ("range", "from", "to", "namespace", "tenant", "model", "source", "compa
 _CHOICES_TTL_S = 15
 _MOST_OPTIONS = 1_000  # a browser would be long over more
 _WIDTH = 132  # five beside the range fill a laptop's line
+_NARROW = 120  # and six
 _UNNAMED_OPTION = words.UNNAMED
+PICKED = "time_picked"  # set where a time is picked or forgotten, taken by the next chart drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +143,10 @@ def bar(*, tier: bool = False, compare: bool = False, scoped: bool = True) -> Se
         found = attempt("telemetry", lambda: _choices(around.start_ms, around.end_ms)).value or Choices()
         scope = Scope(
             namespace=_pick("namespace", "All namespaces", found.namespaces),
-            tenant=_pick("tenant", "All tenants", found.tenants),
-            model=_pick("model", "All models", found.models),
-            tier=_pick("tier", "All tiers", found.tiers) if tier else None,
-            source=_pick("source", "All senders", found.sources),
+            tenant=_pick("tenant", "All tenants", found.tenants, narrow=tier),
+            model=_pick("model", "All models", found.models, narrow=tier),
+            tier=_pick("tier", "All tiers", found.tiers, narrow=True) if tier else None,
+            source=_pick("source", "All senders", found.sources, narrow=tier),
         )
         against, against_ms = _comparison(around) if compare else (PREVIOUS, 0)
     _note_removed(around)
@@ -168,9 +170,6 @@ def pick_range(start_ms: int, end_ms: int) -> None:
     st.session_state[PICKED] = True
 
 
-PICKED = "time_picked"  # set by since and pick_range, taken by the chart's panel
-
-
 def minute(at_ms: int) -> str:
     """Return a minute as the URL has it: `2026-04-14T14:05`, UTC."""
     return words.instant(at_ms)[:16].replace(" ", "T")
@@ -186,8 +185,9 @@ def held_since() -> int | None:
 
 
 def forget_since() -> None:
-    """Compare with the chosen period again: for a button's on_click."""
+    """Compare with the chosen period again: for a button's on_click; the page is then drawn anew, for the bar says what is compared."""
     st.query_params.pop("since", None)
+    st.session_state[PICKED] = True
 
 
 def _comparison(shown: Window) -> tuple[str, int]:
@@ -221,7 +221,7 @@ def _absolute(now_ms: int) -> tuple[int, int]:
     return times[0], times[1]
 
 
-def _pick(key: str, everything: str, found: tuple[str, ...]) -> str | None:
+def _pick(key: str, everything: str, found: tuple[str, ...], *, narrow: bool = False) -> str | None:
     """Draw one selectbox; None = all. What is picked stays an option when the window has none of it."""
     options = [value or _UNNAMED_OPTION for value in found[:_MOST_OPTIONS]]
     for held in (st.session_state.get(key), st.query_params.get(key)):
@@ -235,7 +235,7 @@ def _pick(key: str, everything: str, found: tuple[str, ...]) -> str | None:
         key=key,
         bind="query-params",
         label_visibility="collapsed",
-        width=_WIDTH,
+        width=_NARROW if narrow else _WIDTH,
         accept_new_options=len(found) > _MOST_OPTIONS,  # the others can be typed
     )
     return "" if value == _UNNAMED_OPTION else value

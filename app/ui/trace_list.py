@@ -100,8 +100,9 @@ def draw(listing: Listing) -> None:
         column_config={
             "duration ms": tables.number("duration ms", pattern="%.2f"),
             "similarity": tables.number("similarity", pattern="%.4f"),
-            "prompt": st.column_config.TextColumn("prompt", width=290),
-            "reason": st.column_config.TextColumn("reason", width=130),  # most rows have none, and a width of their own would clip it
+            "trace": st.column_config.TextColumn("trace", width=78, help="The trace's id; a cell shows all of it when it is selected"),
+            "prompt": st.column_config.TextColumn("prompt", width=270),
+            "reason": st.column_config.TextColumn("reason", width=110),  # most rows have none, and a width of their own would clip it
         },
         alt="Lookups, the newest first; select one to open its trace",
     )

@@ -134,9 +134,9 @@ def _sentence(rows: Sequence[Row], chosen: Row | None, horizon: str) -> tuple[st
     of = found.lookups / found.rate
     if best is None or not found.worth_it:
         most = "nothing" if best is None else f"at most {gain_words(best.gain, of)}"
-        where = "anywhere" if len(rows) > 1 and not any(row.findings and row.findings.worth_it for row in rows) else f"in {name}"
+        where = "anywhere" if len(rows) > 1 and not any(row.findings and row.findings.worth_it for row in rows) else f"in namespace {name}"
         return f"Tuning is not worth anyone's time: in {time} the best knob would have won {most} {where}", False
-    told = f"Worth a look in {name}: {knob_words(best, found)} would have won up to {gain_words(best.gain, of)} in {time}"
+    told = f"Worth a look in namespace {name}: {knob_words(best, found)} would have won up to {gain_words(best.gain, of)} in {time}"
     if best.space is not None and found.known.unit == "bytes":
         told += f", in {space_words(best.space, found)} instead of {space_words(found.capacity, found)}"
     return told, True

@@ -57,7 +57,7 @@ def test_worth_a_look_names_namespace_knob_money_and_space(wired: Wiring, found:
     view = load(wired)
     assert view.bad
     assert view.chosen is not None
-    assert view.sentence.startswith("Worth a look in faq: a lifetime of 23 h ")
+    assert view.sentence.startswith("Worth a look in namespace faq: a lifetime of 23 h ")
     assert "of its lookups) in the last 24 hours, in " in view.sentence
     assert "$" in view.sentence
     assert [dial.label for dial in regret.dials(view.chosen, "24h")][:2] == ["Regret, money", "Regret, hits"]
@@ -73,7 +73,7 @@ def test_not_worth_anyones_time(wired: Wiring) -> None:
     put(wired, "faq", calm)
     view = load(wired)
     assert not view.bad
-    assert view.sentence == "Tuning is not worth anyone's time: in the last 24 hours the best knob would have won nothing in faq"
+    assert view.sentence == "Tuning is not worth anyone's time: in the last 24 hours the best knob would have won nothing in namespace faq"
 
 
 def test_too_little_old_and_unreadable_are_said(wired: Wiring, found: analysis.Findings) -> None:
