@@ -46,11 +46,8 @@ def body() -> None:
             panels.chart(rates.funnel(loaded.funnel), rows=hit_rate.funnel_rows(loaded), key="funnel", columns={"share": bar("share")})
     with right:
         st.markdown("**Why lookups missed, were bypassed or failed**")
-        share = {
-            "share": bar("share", help="Of all lookups with this outcome", width=110),
-            "reason": tables.text("reason", width=330),
-        }
-        tables.show(hit_rate.reason_rows(loaded), alt="Reasons of misses, bypasses and errors", columns=share)
+        shown = {"share": bar("share", help="Of all lookups with this outcome", width=110), "reason": tables.text("reason", width=330)}
+        tables.show(hit_rate.reason_rows(loaded), alt="Reasons of misses, bypasses and errors", columns=shown)
     if loaded.others:
         st.markdown("**Other caches, counted apart**")
         tables.show(hit_rate.other_rows(loaded), alt="Caches of other kinds")
