@@ -4,5 +4,6 @@ import streamlit as st
 
 from app.ui import chrome
 
-st.set_page_config(page_title="Cachescope", page_icon=chrome.ICON, layout="wide", initial_sidebar_state="auto")
+st.set_page_config(page_title="Cachescope", page_icon=chrome.ICON, layout="wide", initial_sidebar_state=chrome.SIDEBAR_PX)
+st.logo(chrome.LOGO, size="large")
 st.navigation(chrome.menu(), expanded=True).run()

@@ -7,7 +7,7 @@ from app.ui import chrome, counters_panel, filters, handles, hit_rate_panel, lev
 from app.views import hit_rate, worth
 from app.views.rates import sampled_note
 
-selection = chrome.open_page("Hit rate", compare=True)
+selection = chrome.open_page("Hit rate", compare=True, over_time=True)
 lever.draw(selection.scope.namespace)
 
 
@@ -32,7 +32,7 @@ def body() -> None:
     chrome.dials(worth.dials(loaded.worth))
     rows = hit_rate_panel.rate(view, loaded)
     why_panel.panel(why_panel.answer(selection, window))
-    panels.chart(rates.outcomes(loaded.buckets, window, view.marks), rows=rows, key="outcomes", on_time=filters.pick_time, region=False)
+    panels.chart(rates.outcomes(loaded.buckets, window, view.marks), rows=rows, key="outcomes", on_point=filters.since)
     st.markdown("**Hit rate by namespace, tenant and model**")
     bar = tables.percent_bar
     tables.show(
@@ -40,14 +40,14 @@ def body() -> None:
         alt="Hit rate by namespace, tenant and model",
         columns={"hit rate": bar("hit rate"), "exact": bar("exact"), "semantic": bar("semantic"), "n": tables.number("n")},
     )
-    left, right = st.columns([4, 5])  # the reasons are sentences
+    left, right = st.columns([3, 5])  # the reasons are sentences
     with left:
         if loaded.funnel:
             panels.chart(rates.funnel(loaded.funnel), rows=hit_rate.funnel_rows(loaded), key="funnel", columns={"share": bar("share")})
     with right:
         st.markdown("**Why lookups missed, were bypassed or failed**")
-        share = {"share": bar("share", help="Of all lookups with this outcome", width=120)}
-        tables.show(hit_rate.reason_rows(loaded), alt="Reasons of misses, bypasses and errors", columns=share)
+        shown = {"share": bar("share", help="Of all lookups with this outcome", width=110), "reason": tables.text("reason", width=330)}
+        tables.show(hit_rate.reason_rows(loaded), alt="Reasons of misses, bypasses and errors", columns=shown)
     if loaded.others:
         st.markdown("**Other caches, counted apart**")
         tables.show(hit_rate.other_rows(loaded), alt="Caches of other kinds")

@@ -5,7 +5,7 @@ import streamlit as st
 from app.ui import chrome, handles, lever, overview_panel, states, tables
 from app.views import overview, overview_rows
 
-selection = chrome.open_page("Overview", compare=True)
+selection = chrome.open_page("Overview", compare=True, over_time=True)
 lever.draw(selection.scope.namespace)
 
 

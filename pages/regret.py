@@ -23,7 +23,8 @@ def body() -> None:
         found = row.findings
         chrome.dials(regret.dials(row, horizon))
         panels.chart(charts.bracket(view.rows), rows=regret.namespace_rows(view), key="bracket")
-        st.markdown(f"**What each knob would have won in {literal(words.name(row.namespace))}**")
+        regret_panel.course(horizon, namespace, now)
+        st.markdown(f"**What each knob would have won in namespace {literal(words.name(row.namespace))}**")
         share = {"of its lookups": tables.percent_bar("of its lookups"), "hits": tables.number("hits")}
         tables.show(regret.knob_rows(found), alt="What each knob would have won", columns=share)
         left, right = st.columns(2)

@@ -1,4 +1,7 @@
-"""What the worker computed ahead, for pages to show with its age. One row for each kind, namespace and horizon: the newest."""
+"""What the worker computed ahead, for pages to show with its age. One row for each kind, namespace and horizon: the newest.
+
+Of what pages compare with what was before, a kind of its own keeps the figures: its horizon is the hour in which they were computed.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +65,12 @@ def of(connection: Connection, *, kind: str, namespace: str) -> list[Analysis]:
     """Return a namespace's analyses of this kind, of every horizon, the newest first."""
     query = f"SELECT {_COLUMNS} FROM analyses WHERE kind = ? AND namespace = ? ORDER BY at_ms DESC"  # noqa: S608 - names from above
     return [_read(row) for row in connection.exec_driver_sql(query, (kind, namespace))]
+
+
+def between(connection: Connection, *, kind: str, first: str, last: str) -> list[Analysis]:
+    """Return the analyses of this kind whose horizons lie from first to last, both of them too, in order of namespace and horizon."""
+    query = f"SELECT {_COLUMNS} FROM analyses WHERE kind = ? AND horizon BETWEEN ? AND ? ORDER BY namespace, horizon"  # noqa: S608 - names from above
+    return [_read(row) for row in connection.exec_driver_sql(query, (kind, first, last))]
 
 
 def ages(connection: Connection, *, kind: str, horizon: str) -> dict[str, int]:

@@ -71,9 +71,11 @@ class Analysis(SQLModel, table=True):
     __tablename__ = "analyses"
     metadata = ops_metadata
 
-    kind: str = Field(primary_key=True)  # regret | score
+    kind: str = Field(primary_key=True)  # regret | regret_24h | regret_7d | drift | drift_all | score
     namespace: str = Field(primary_key=True)
-    horizon: str = Field(primary_key=True)  # 24h | 7d: which time before at_ms it covers; of a score its version
+    horizon: str = Field(
+        primary_key=True
+    )  # 24h | 7d: which time before at_ms it covers; of a score: its version; of kept figures: their hour
     at_ms: int = Field(sa_column=_big(nullable=False))  # when it was computed
     start_ms: int = Field(sa_column=_big(nullable=False))
     end_ms: int = Field(sa_column=_big(nullable=False))

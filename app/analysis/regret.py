@@ -189,15 +189,46 @@ def total(a: Amount, b: Amount) -> Amount:
     )
 
 
-def whole(found: Iterable[Findings]) -> tuple[Amount, Amount] | None:
-    """Return the least and the most regret of several namespaces together; each has its space to itself, so the ends sum. None = none."""
-    ends = [one.regret for one in found]
-    if not ends:
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The least and the most regret, and of how many lookups: those replayed, and all that they stand for."""
+
+    low: Amount
+    high: Amount
+    replayed: int
+    lookups: float
+
+    @property
+    def ratios(self) -> tuple[float, float]:
+        """Both as parts of the lookups (0…1)."""
+        low, high = (min(1.0, end.hits / self.lookups) if self.lookups else 0.0 for end in (self.low, self.high))
+        return low, high
+
+
+def ends(found: Findings) -> Ends:
+    low, high = found.regret
+    return Ends(low, high, found.lookups, found.lookups / found.rate)
+
+
+def whole(found: Iterable[Ends]) -> Ends | None:
+    """Return the regret of several namespaces together; each has its space to itself, so the ends sum. None = none."""
+    several = list(found)
+    if not several:
         return None
-    low, high = ends[0]
-    for other_low, other_high in ends[1:]:
-        low, high = total(low, other_low), total(high, other_high)
-    return low, high
+    summed = several[0]
+    for other in several[1:]:
+        summed = Ends(
+            total(summed.low, other.low),
+            total(summed.high, other.high),
+            summed.replayed + other.replayed,
+            summed.lookups + other.lookups,
+        )
+    return summed
+
+
+def ends_from_json(stored: Mapping[str, Any]) -> Ends:
+    """Return what `asdict` made of it. Raises KeyError or TypeError when another version wrote it."""
+    return Ends(Amount(**stored["low"]), Amount(**stored["high"]), int(stored["replayed"]), float(stored["lookups"]))
 
 
 def _greater(a: Amount, b: Amount) -> Amount:

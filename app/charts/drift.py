@@ -36,7 +36,7 @@ def similarities(now: Side, before: Side) -> Chart:
         )
     made.update_layout(showlegend=True)
     made.update_xaxes(title={"text": "similarity of the candidate (cosine)", "font": {"size": 12}}, tickformat=".3f")
-    made.update_yaxes(ticksuffix=" %")
+    made.update_yaxes(ticksuffix=" %", title={"text": "lookups", "font": {"size": 12}})
     title = "Similarity of candidates, now and before"
     return Chart(title, made, f"{title}: shares of lookups")
 
@@ -59,7 +59,13 @@ def ranks(now: Side, before: Side) -> Chart:
         )
     made.update_layout(showlegend=True)
     made.update_xaxes(type="log", title={"text": "rank of the prompt", "font": {"size": 12}}, dtick=1)
-    made.update_yaxes(type="log", tickvals=_TICKS, ticktext=[f"{tick:g} %" for tick in _TICKS], rangemode="normal")
+    made.update_yaxes(
+        type="log",
+        tickvals=_TICKS,
+        ticktext=[f"{tick:g} %" for tick in _TICKS],
+        rangemode="normal",
+        title={"text": "lookups", "font": {"size": 12}},
+    )
     title = "Share of lookups by a prompt's rank, now and before"
     return Chart(title, made, f"{title}: lines on logarithmic axes, steeper is more repeated")
 

@@ -96,6 +96,7 @@ def funnel(steps: Sequence[Funnel]) -> Chart:
     )
     ticks = [0, 25, 50, 75, 100]
     made.update_xaxes(range=[0, 100], tickvals=ticks, ticktext=[f"{tick} %" for tick in ticks], showgrid=True)
+    made.update_layout(margin={"r": 28})  # half of "100 %" stands beyond the axis
     made.update_yaxes(autorange="reversed", title=None)
     title = "Where eligible lookups were answered, tier by tier"
     return Chart(title, made, f"{title}: " + ", ".join(f"{step.name} {words.percent(step.share)}" for step in steps))

@@ -9,6 +9,8 @@ from app.charts import theme
 from app.charts.theme import Chart
 from app.views import regret, words
 from app.views.regret import Row
+from app.views.regret_past import Point
+from storage.reads.window import Window
 
 MOST_BARS = 12
 _LIFETIMES_MS = (60_000, 600_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000, 2_592_000_000)
@@ -51,10 +53,36 @@ def bracket(rows: Sequence[Row]) -> Chart:
         hovertemplate="%{customdata}",
     )
     made.update_layout(hovermode="closest")
-    made.update_xaxes(rangemode="tozero", showgrid=True, tickprefix="$" if priced else "", title={"font": {"size": 12}})
+    axis = {"text": "US dollars" if priced else "hits", "font": {"size": 12}}
+    made.update_xaxes(rangemode="tozero", showgrid=True, tickprefix="$" if priced else "", title=axis)
     made.update_yaxes(showgrid=False, type="category")
     title = f"Regret by namespace, in {'US dollars' if priced else 'hits'}"
     return Chart(title, made, f"{title}: lines from the least to the most that a perfect cache would have won")
+
+
+def course(points: Sequence[Point], window: Window) -> Chart:
+    """The least and the most regret of each time before, as part of its lookups. A time without an analysis is a gap."""
+    made = theme.figure(height=200)
+    at = theme.times([point.end_ms for point in points])
+    told = [[f"{point.ends.replayed:,}", words.many(point.namespaces, "namespace", "namespaces")] for point in points]
+    for name, end, fill in (("least", 0, None), ("most", 1, "tonexty")):
+        made.add_scatter(
+            x=at,
+            y=[point.ends.ratios[end] * 100 for point in points],
+            mode="lines+markers",
+            name=name,
+            line={"color": theme.ACCENT, "width": 2, "dash": "solid" if fill else "dot"},
+            marker={"size": 4},
+            fill=fill,
+            fillcolor="rgba(43,123,189,0.18)",
+            cliponaxis=False,
+            customdata=told,
+            hovertemplate="%{y:.1f} % of lookups (n = %{customdata[0]}, %{customdata[1]})",
+        )
+    theme.time_axis(made, window)
+    theme.ratio_axis(made)
+    title = "Regret over time, as part of the lookups"
+    return Chart(title, made, f"{title}: two lines, the least and the most, from {words.span(window.start_ms, window.end_ms)}")
 
 
 def spaces(found: Findings) -> Chart:
@@ -83,7 +111,10 @@ def spaces(found: Findings) -> Chart:
     last = max([found.capacity, *(point.at for point in found.space_curve)])
     ticks = _ticks(last, found)
     made.update_xaxes(
-        type="log", tickvals=ticks, ticktext=[regret.space_words(tick, found) for tick in ticks], title={"font": {"size": 12}}
+        type="log",
+        tickvals=ticks,
+        ticktext=[regret.space_words(tick, found) for tick in ticks],
+        title={"text": "space of all entries, logarithmic", "font": {"size": 12}},
     )
     theme.ratio_axis(made)
     title = "Lookups missed, by space"
@@ -108,8 +139,9 @@ def lifetimes(found: Findings) -> Chart:
     )
     _today(made, found.ttl_ms, found)
     last = max(point.at for point in found.ttl_curve)
+    axis = {"text": "lifetime of an entry, logarithmic", "font": {"size": 12}}
     ticks: list[float] = [tick for tick in _LIFETIMES_MS if tick <= last] or [last]
-    made.update_xaxes(type="log", tickvals=ticks, ticktext=[words.age(tick) for tick in ticks], title={"font": {"size": 12}})
+    made.update_xaxes(type="log", tickvals=ticks, ticktext=[words.age(tick) for tick in ticks], title=axis)
     theme.ratio_axis(made)
     title = "Lookups missed, by lifetime"
     return Chart(title, made, f"{title}: a falling line, today's point marked")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Final, TypeVar
 
@@ -13,24 +13,29 @@ from storage.store import Store
 
 KINDS: Final = ("regret", "drift")  # of jobs; one at a time, so that a purge's reclaim always finds a thread
 BUDGET_S: Final = 60.0  # what is left over comes first the next time
-_KEEP_MS: Final = 7 * 86_400_000
+KEEP_MS: Final = 7 * 86_400_000  # the newest of a namespace without traffic since
 _KEEP_S: Final = LEASE_MS / 3000
 Due = TypeVar("Due")
 
 
-def schedule(ops: Store, *, kind: str, every_ms: int, now_ms: int, stored: tuple[str, ...]) -> None:
-    """Queue an analysis each `every_ms`, by whichever worker comes first; none while any is under way. stored: its kinds of rows."""
+def schedule(ops: Store, *, kind: str, every_ms: int, now_ms: int, stored: Mapping[str, int]) -> None:
+    """Queue an analysis each `every_ms`, by whichever worker comes first; none while any is under way.
+
+    stored: its kinds of rows, and how long (ms) each is kept after it was computed.
+    """
     with ops.read() as conn:
         act_id = f"{kind}-{now_ms // every_ms}"
         if any(jobs.under_way(conn, one) for one in KINDS) or jobs.of_act(conn, act_id) is not None:
             return
     jobs.enqueue(ops, kind=kind, act_id=act_id, namespace="", parameters={}, now_ms=now_ms)
     jobs.trim(ops, kind=kind, before_ms=now_ms - 86_400_000)
-    for one in stored:
-        analyses.forget(ops, kind=one, before_ms=now_ms - _KEEP_MS)
+    for one, keep_ms in stored.items():
+        analyses.forget(ops, kind=one, before_ms=now_ms - keep_ms)
 
 
-def work(run: JobRun, kind: str, waiting: Sequence[Due], compute: Callable[[Due], analyses.Analysis], figures: dict[str, Any]) -> None:
+def work(
+    run: JobRun, kind: str, waiting: Sequence[Due], compute: Callable[[Due], Iterable[analyses.Analysis]], figures: dict[str, Any]
+) -> None:
     """Compute and store what is due, in this order, while the budget lasts. figures: told on the way; done, total and put_off count.
 
     Each is computed in a thread of its own, for it may take many seconds, and the job's lease is kept from here meanwhile.
@@ -46,5 +51,6 @@ def work(run: JobRun, kind: str, waiting: Sequence[Due], compute: Callable[[Due]
             future = pool.submit(compute, due)
             while wait([future], timeout=_KEEP_S).not_done:
                 run.keep(figures)
-        analyses.put(run.ctx.ops, future.result())
+        for one in future.result():
+            analyses.put(run.ctx.ops, one)
         figures["done"] += 1

@@ -38,7 +38,9 @@ _MEMO: Final = 5_000  # vectors, 1.5 kB each
 
 def schedule(ops: Store, *, now_ms: int) -> None:
     """Queue a job as often as the shortest range is computed."""
-    ahead.schedule(ops, kind=KIND, every_ms=min(EVERY_MS.values()), now_ms=now_ms, stored=(KIND_ALL, KIND_NAMESPACE))
+    ahead.schedule(
+        ops, kind=KIND, every_ms=min(EVERY_MS.values()), now_ms=now_ms, stored=dict.fromkeys((KIND_ALL, KIND_NAMESPACE), ahead.KEEP_MS)
+    )
 
 
 def run(run: JobRun) -> Mapping[str, Any]:
@@ -52,7 +54,7 @@ def run(run: JobRun) -> Mapping[str, Any]:
     vectors = PromptVectors(run.ctx)
     try:
         waiting = _waiting(run.ctx, telemetry, now)
-        ahead.work(run, KIND, waiting, lambda due: _compare(run.ctx, telemetry, vectors, *due[1:], now), figures)
+        ahead.work(run, KIND, waiting, lambda due: [_compare(run.ctx, telemetry, vectors, *due[1:], now)], figures)
     finally:
         figures["embedder"] = vectors.close()
     return figures

@@ -14,6 +14,7 @@ from app.analysis import regret
 from app.errors import AppError
 from app.jobs import ahead
 from app.jobs.run import JobRun, JobStopped
+from app.views import regret_past as past
 from engine.types import Policy
 from storage import analyses, labels, policies
 from storage.errors import StoreMissing
@@ -33,7 +34,7 @@ MOST_READ: Final = 2 * MOST_LOOKUPS  # held at once, whatever a few keys' share 
 
 def schedule(ops: Store, *, now_ms: int) -> None:
     """Queue an analysis every ten minutes."""
-    ahead.schedule(ops, kind=KIND, every_ms=EVERY_MS, now_ms=now_ms, stored=(KIND,))
+    ahead.schedule(ops, kind=KIND, every_ms=EVERY_MS, now_ms=now_ms, stored={KIND: ahead.KEEP_MS, **past.KEEP_MS})
 
 
 def run(run: JobRun) -> Mapping[str, Any]:
@@ -45,7 +46,7 @@ def run(run: JobRun) -> Mapping[str, Any]:
         return figures
     now = run.ctx.clock()
     waiting = _waiting(run.ctx, telemetry, now)
-    ahead.work(run, KIND, waiting, lambda due: _analyse(run, telemetry, *due[1:], now), figures)
+    ahead.work(run, KIND, waiting, lambda due: past.with_past(_analyse(run, telemetry, *due[1:], now)), figures)
     return figures
 
 

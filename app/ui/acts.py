@@ -12,7 +12,7 @@ import streamlit as st
 
 from app.admin.actions import Actor, ActResult, AdminContext, role_of, why_not
 from app.errors import AppError
-from app.ui import chrome, handles, tables
+from app.ui import handles, links, tables
 from app.ui.text import literal
 from app.views import outcomes
 from storage import actions
@@ -94,7 +94,7 @@ def outcome(slot: str) -> None:
     else:
         st.error(told, icon=":material/error:")
     st.page_link(
-        chrome.page_path("audit"),
+        links.page_path("audit"),
         label="Its record in the audit",
         icon=":material/receipt_long:",
         query_params={"act": kept.act_id},
@@ -113,5 +113,6 @@ def pick_namespace(names: Sequence[str], *, label: str = "Namespace") -> str | N
         placeholder="Choose a namespace",
         key="namespace",
         bind="query-params",
+        width=420,
     )
     return picked

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from app.ui import chrome, tables
+from app.ui import links, tables
 from app.ui.text import literal
 from app.views import audit, outcomes, words
 from app.views.audit import Audit
@@ -63,8 +63,8 @@ def turn(view: Audit, asked: Asked) -> None:
     """Draw the way to older acts, and back to the newest."""
     with st.container(horizontal=True, gap="small"):
         if asked.before_seq is not None:
-            st.page_link(chrome.page_path("audit"), label="Newest acts", icon=":material/first_page:", query_params=asked.link(None))
+            st.page_link(links.page_path("audit"), label="Newest acts", icon=":material/first_page:", query_params=asked.link(None))
         if view.older_seq is not None:
             st.page_link(
-                chrome.page_path("audit"), label="Older acts", icon=":material/chevron_right:", query_params=asked.link(view.older_seq)
+                links.page_path("audit"), label="Older acts", icon=":material/chevron_right:", query_params=asked.link(view.older_seq)
             )

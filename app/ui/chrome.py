@@ -11,6 +11,7 @@ import streamlit as st
 
 from app.errors import AppError
 from app.ui import confirm, filters, handles, tables
+from app.ui.links import page_path
 from app.ui.text import literal
 from app.views import definitions, words
 from app.views.dial import Dial
@@ -24,8 +25,14 @@ ICON = (
     "fill='%231f5fa8'/%3E%3Ccircle cx='16' cy='16' r='8' fill='none' stroke='%23fff' stroke-width='4' "
     "stroke-dasharray='36 15'/%3E%3C/svg%3E"
 )
+# Its text is of one colour on both themes' sidebars.
+LOGO = (
+    "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 168 32' width='168' height='32'><rect width='32' height='32' rx='6' "
+    "fill='#1f5fa8'/><circle cx='16' cy='16' r='8' fill='none' stroke='#fff' stroke-width='4' stroke-dasharray='36 15'/>"
+    "<text x='42' y='22' font-family='system-ui, sans-serif' font-size='19' font-weight='600' fill='#3f83c9'>Cachescope</text></svg>"
+)
+SIDEBAR_PX = 212  # the filter bar of the widest page then fits a laptop's line
 _UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|KiB|MiB|GiB|bits)\b)")
-_PAGES = Path(__file__).resolve().parents[2] / "pages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +64,6 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
 }
 
 
-def page_path(name: str) -> str:
-    """Return the absolute path of a page: what `st.page_link` and `st.switch_page` take."""
-    return str(_PAGES / f"{name}.py")
-
-
 def _home() -> None:
     """Send `/` to the overview. The default page answers at `/` alone, and a link to /overview must work too."""
     st.switch_page(page_path("overview"), query_params=st.query_params.to_dict())
@@ -82,11 +84,19 @@ def menu() -> dict[str, list[st.Page]]:
 
 
 def open_page(
-    title: str, *, tier: bool = False, compare: bool = False, bar: bool = True, scoped: bool = True, refreshed: bool = True
+    title: str,
+    *,
+    tier: bool = False,
+    compare: bool = False,
+    bar: bool = True,
+    scoped: bool = True,
+    refreshed: bool = True,
+    over_time: bool = False,
 ) -> filters.Selection:
     """Draw title, banner and filter bar; return the selection. Stops the page when the configuration cannot be read.
 
     scoped: False = the bar is the time range alone. refreshed: False = the page stands as it was drawn, and has no switch for that.
+    over_time: the page has charts over time.
     """
     tables.begin()
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -100,6 +110,8 @@ def open_page(
             st.badge("Demo data: generated traffic against a bundled stub model", icon=":material/science:", color="blue")
         if refreshed:
             st.space("stretch")
+            if over_time:
+                filters.drag()
             filters.live()
     if not bar:
         return filters.Selection(filters.DEFAULT_RANGE, Scope())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app.charts import counters as charts
-from app.ui import handles, panels, states, tables
+from app.ui import filters, handles, links, panels, states, tables
 from app.ui.text import literal
 from app.views import counters, snapshots
 from app.views.counters import Counters
@@ -29,7 +29,9 @@ def hit_rates(window: Window, now_ms: int, marks: Sequence[Mark]) -> bool:
     st.caption(literal(counters.sentence(view)))
     for unit in charts.units(found):
         drawn = [rate for rate in found if rate.cache.unit == unit]
-        panels.chart(charts.hit_rates(drawn, window, unit, marks), rows=counters.bucket_rows(drawn), key=f"counters_{unit}")
+        panels.chart(
+            charts.hit_rates(drawn, window, unit, marks), rows=counters.bucket_rows(drawn), key=f"counters_{unit}", on_point=filters.since
+        )
     _rates(view)
     return True
 
@@ -61,6 +63,7 @@ def sources(window: Window, now_ms: int) -> None:
         st.markdown("**Newest measurements behind these counters, with their traces**")
         columns = {"trace": tables.link("trace", shown="/(traces)", help="Empty = no span of this trace is stored here")}
         tables.show(behind, alt="Exemplars and their traces", columns=columns)
+        links.beneath(behind, "trace", by=("time (UTC)", "metric", "value"), lead="Open the trace of")
     if servers := snapshots.server_rows(view):
         st.markdown("**Redis and Valkey servers**")
         tables.show(servers, alt="Redis and Valkey servers", columns={"memory": tables.number("memory", pattern="bytes")})

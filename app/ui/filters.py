@@ -10,7 +10,7 @@ import streamlit as st
 from app.ui import handles
 from app.views import kept, words
 from app.views.parts import attempt
-from storage.reads.window import MINUTE_MS, Choices, Horizons, Scope, Window, choices, horizons
+from storage.reads.window import Choices, Horizons, Scope, Window, choices, horizons
 
 PRESETS_MS = {"15m": 900_000, "1h": 3_600_000, "6h": 21_600_000, "24h": 86_400_000, "7d": 604_800_000}
 PRESET_NAMES = {
@@ -23,11 +23,13 @@ PRESET_NAMES = {
 DEFAULT_RANGE, ABSOLUTE = "1h", "custom"
 PREVIOUS, DAY, WEEK, CHOSEN = COMPARISONS = ("vs period before", "vs day before", "vs week before", "vs chosen time")
 _OFFSETS_MS = {DAY: 86_400_000, WEEK: 604_800_000}
-_KEYS = ("range", "from", "to", "namespace", "tenant", "model", "source", "compare", "compare_from", "since", "live")
+_KEYS = ("range", "from", "to", "namespace", "tenant", "model", "source", "compare", "compare_from", "since", "live", "drag")
 _CHOICES_TTL_S = 15
 _MOST_OPTIONS = 1_000  # a browser would be long over more
 _WIDTH = 132  # five beside the range fill a laptop's line
+_NARROW = 120  # and six
 _UNNAMED_OPTION = words.UNNAMED
+PICKED = "time_picked"  # set where a time is picked or forgotten, taken by the next chart drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,19 @@ def live() -> None:
     st.toggle("Live", value=True, key="live", bind="query-params", help="Read again every 10 seconds")
 
 
+def drag() -> None:
+    """Draw the switch of what the pointer does on charts over time."""
+    told = (
+        "On: drag over a chart over time, and that becomes the time range. "
+        "Off: click on a point of one, and see why the hit rate changed since then."
+    )
+    st.toggle("Drag a range", key="drag", bind="query-params", help=told)
+
+
+def dragging() -> bool:
+    return bool(st.session_state.get("drag", False))
+
+
 def query(**changes: str) -> dict[str, str]:
     """Return the bar's part of the URL with these changes: another page then shows the same lookups."""
     held = {key: value for key, value in st.query_params.to_dict().items() if key in _KEYS and isinstance(value, str)}
@@ -128,34 +143,31 @@ def bar(*, tier: bool = False, compare: bool = False, scoped: bool = True) -> Se
         found = attempt("telemetry", lambda: _choices(around.start_ms, around.end_ms)).value or Choices()
         scope = Scope(
             namespace=_pick("namespace", "All namespaces", found.namespaces),
-            tenant=_pick("tenant", "All tenants", found.tenants),
-            model=_pick("model", "All models", found.models),
-            tier=_pick("tier", "All tiers", found.tiers) if tier else None,
-            source=_pick("source", "All senders", found.sources),
+            tenant=_pick("tenant", "All tenants", found.tenants, narrow=tier),
+            model=_pick("model", "All models", found.models, narrow=tier),
+            tier=_pick("tier", "All tiers", found.tiers, narrow=True) if tier else None,
+            source=_pick("source", "All senders", found.sources, narrow=tier),
         )
         against, against_ms = _comparison(around) if compare else (PREVIOUS, 0)
     _note_removed(around)
     return Selection(chosen, scope, start_ms, end_ms, against, against_ms, held_since())
 
 
-def pick_time(start_ms: int, end_ms: int | None) -> None:
-    """Take over what was picked on a time chart: a region becomes the time range, a point the time since when to compare.
-
-    For a chart's callback; the page is then drawn anew, the bar with it.
-    """
-    if end_ms is None or end_ms - start_ms < MINUTE_MS:  # a region of less than a minute is a click that slipped
-        st.query_params["since"] = minute(start_ms)
-    else:
-        window = Window.of(start_ms, end_ms)
-        forget_since()
-        st.session_state["range"] = ABSOLUTE
-        for name, ms in (("from", window.start_ms), ("to", window.end_ms)):
-            st.session_state[name] = datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None)
-            st.query_params[name] = minute(ms)  # the widget may not be drawn yet, and a value that is its first is not written
+def since(at_ms: int) -> None:
+    """Compare what came from this time on with what came before it. For a chart's callback; the page is then drawn anew."""
+    st.query_params["since"] = minute(at_ms)
     st.session_state[PICKED] = True
 
 
-PICKED = "time_picked"  # set by pick_time, taken by the chart's panel
+def pick_range(start_ms: int, end_ms: int) -> None:
+    """Make a region of a time chart the time range. For a chart's callback; the page is then drawn anew, the bar with it."""
+    window = Window.of(start_ms, end_ms)
+    forget_since()
+    st.session_state["range"] = ABSOLUTE
+    for name, ms in (("from", window.start_ms), ("to", window.end_ms)):
+        st.session_state[name] = datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None)
+        st.query_params[name] = minute(ms)  # the widget may not be drawn yet, and a value that is its first is not written
+    st.session_state[PICKED] = True
 
 
 def minute(at_ms: int) -> str:
@@ -173,8 +185,9 @@ def held_since() -> int | None:
 
 
 def forget_since() -> None:
-    """Compare with the chosen period again: for a button's on_click."""
+    """Compare with the chosen period again: for a button's on_click; the page is then drawn anew, for the bar says what is compared."""
     st.query_params.pop("since", None)
+    st.session_state[PICKED] = True
 
 
 def _comparison(shown: Window) -> tuple[str, int]:
@@ -208,7 +221,7 @@ def _absolute(now_ms: int) -> tuple[int, int]:
     return times[0], times[1]
 
 
-def _pick(key: str, everything: str, found: tuple[str, ...]) -> str | None:
+def _pick(key: str, everything: str, found: tuple[str, ...], *, narrow: bool = False) -> str | None:
     """Draw one selectbox; None = all. What is picked stays an option when the window has none of it."""
     options = [value or _UNNAMED_OPTION for value in found[:_MOST_OPTIONS]]
     for held in (st.session_state.get(key), st.query_params.get(key)):
@@ -222,7 +235,7 @@ def _pick(key: str, everything: str, found: tuple[str, ...]) -> str | None:
         key=key,
         bind="query-params",
         label_visibility="collapsed",
-        width=_WIDTH,
+        width=_NARROW if narrow else _WIDTH,
         accept_new_options=len(found) > _MOST_OPTIONS,  # the others can be typed
     )
     return "" if value == _UNNAMED_OPTION else value

@@ -29,5 +29,5 @@ def rate(view: HitRate, loaded: Loaded) -> list[dict[str, object]]:
     worth = loaded.worth
     known = worth.usd.break_even_ratio
     chart = rates.hit_rate(loaded.buckets, view.window, view.marks, break_even=worth.ms.break_even_ratio if known is None else known)
-    panels.chart(chart, rows=rows, key="rate", on_time=filters.pick_time)
+    panels.chart(chart, rows=rows, key="rate", on_point=filters.since)
     return rows

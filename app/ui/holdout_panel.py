@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.ui import tables
+from app.ui import links, tables
 from app.ui.text import literal
 from app.ui.threshold_panel import COLUMNS
 from app.views import holdout
@@ -25,3 +25,4 @@ def draw(view: Holdout) -> None:
     if worst:
         with st.expander(f"Semantic hits whose answers agree least: {len(worst)}"):
             tables.show(worst, alt="Held-out semantic hits whose answers agree least", columns=COLUMNS)
+            links.beneath(worst, "trace", by=("at (UTC)", "asked"), lead="Open the trace of")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from app.charts import latency, rates
-from app.ui import chrome, drift_panel, filters, handles, panels, regret_panel, states, tables, why_panel
+from app.ui import chrome, drift_panel, filters, handles, links, panels, regret_panel, states, tables, why_panel
 from app.ui.text import literal
-from app.views import drift_rows, overview, overview_rows, regret, why_rows
+from app.views import drift_rows, overview, overview_rows, regret, regret_past, why_rows
 from app.views import rates as rates_view
 from app.views.overview import Overview, Traffic
 from app.views.why import Why
@@ -36,7 +36,7 @@ def draw(view: Overview, traffic: Traffic, selection: filters.Selection) -> None
     four(view, traffic, selection)
     regret_panel.line(selection.scope.namespace, view.now_ms)
     chart = rates.outcomes(traffic.buckets, view.window, view.marks)
-    panels.chart(chart, rows=overview_rows.outcome_rows(traffic), key="outcomes", on_time=panels.to_why, region=False)
+    panels.chart(chart, rows=overview_rows.outcome_rows(traffic), key="outcomes", on_point=panels.to_why)
     left, right = st.columns([8, 5])
     with left:
         _movers(traffic, selection)
@@ -45,15 +45,17 @@ def draw(view: Overview, traffic: Traffic, selection: filters.Selection) -> None
     chrome.dials(overview_rows.share_dials(traffic))
     chrome.dials(overview_rows.other_dials(traffic))
     chart = latency.figure(traffic.latency, view.window, view.marks)
-    panels.chart(chart, rows=overview_rows.latency_rows(traffic), key="latency", on_time=panels.to_why, region=False)
+    panels.chart(chart, rows=overview_rows.latency_rows(traffic), key="latency", on_point=panels.to_why)
 
 
 def four(view: Overview, traffic: Traffic, selection: filters.Selection) -> None:
     """Draw hit rate, entropy, drift and regret, each from the analysis of its own page."""
-    asked = {"namespace": selection.scope.namespace, "now_ms": view.now_ms}
-    day, week = (regret.load(handles.ops, horizon=horizon, **asked) for horizon in ("24h", "7d"))  # type: ignore[arg-type]
-    moved = drift_panel.load(selection, view.window)
-    chrome.dials([overview_rows.rate_dial(traffic), *drift_rows.front(moved, view.now_ms), regret.front(day, week)])
+    namespace, now = selection.scope.namespace, view.now_ms
+    lost = regret.front(
+        regret.load(handles.ops, horizon="24h", namespace=namespace, now_ms=now),
+        regret_past.course(handles.ops, horizon="24h", namespace=namespace, now_ms=now),
+    )
+    chrome.dials([overview_rows.rate_dial(traffic), *drift_rows.front(drift_panel.load(selection, view.window), now), lost])
 
 
 def _movers(traffic: Traffic, selection: filters.Selection) -> None:
@@ -63,8 +65,10 @@ def _movers(traffic: Traffic, selection: filters.Selection) -> None:
         why = rates_view.refusal(traffic.counts) or rates_view.nothing(traffic.before)
         st.caption(f"Nothing to compare: {literal(why)}.")
         return
-    links = {name: tables.link(name, shown="/(hit_rate|traces)") for name in ("rate", "traces")}
-    tables.show(moved, alt="Effect of each namespace on the change of the hit rate", columns=links)
+    columns = {name: tables.link(name, shown="/(hit_rate|traces)") for name in ("rate", "traces")}
+    tables.show(moved, alt="Effect of each namespace on the change of the hit rate", columns=columns)
+    links.beneath(moved, "rate", by=("namespace",), lead="Hit rate of", icon=":material/target:")
+    links.beneath(moved, "traces", by=("namespace",), lead="Lookups of")
 
 
 def _changes(answer: Why) -> None:

@@ -10,12 +10,12 @@ import streamlit as st
 
 from app.charts import theme
 from app.charts.theme import Chart
-from app.ui import chrome, filters, tables
+from app.ui import filters, links, tables
 from app.ui.text import literal
 from app.views import definitions
+from storage.reads.window import MINUTE_MS
 
-Chosen = Callable[[int, int | None], None]  # start_ms and end_ms of a region; None = a point
-_SINCE = "why_since"  # set by to_why, taken when the chart has been drawn
+_ASKED = "why_asked"  # set by to_why, taken when the chart has been drawn
 
 
 def chart(
@@ -24,23 +24,23 @@ def chart(
     rows: Sequence[Mapping[str, Any]],
     key: str,
     columns: Mapping[str, Any] | None = None,
-    on_time: Chosen | None = None,
-    region: bool = True,
+    on_point: Callable[[int], None] | None = None,
 ) -> None:
-    """Draw title, figure and table twin; the definition is that of the key. on_time: called with the time picked.
+    """Draw title, figure and table twin; the definition is that of the key. on_point: called with the time (ms) that was clicked on.
 
-    region: drag over a region; False = click on a point. Streamlit takes no clicks on a chart on which regions are drawn.
+    While the page's switch for it is on, a region dragged over becomes the time range instead: Streamlit takes no clicks on a chart on
+    which regions are drawn.
     """
     told = definitions.chart(key)
     st.markdown(f"**{literal(made.title)}**", help=literal(told) if told else None)
-    if on_time is None:
+    if on_point is None:
         st.plotly_chart(made.figure, key=key, config=theme.CONFIG, alt=made.alt)
     else:
-        _selectable(made, key=key, on_time=on_time, region=region)
+        _selectable(made, key=key, on_point=on_point, region=filters.dragging())
     tables.twin(rows, of=made.title, columns=columns, key=key)
 
 
-def _selectable(made: Chart, *, key: str, on_time: Chosen, region: bool) -> None:
+def _selectable(made: Chart, *, key: str, on_point: Callable[[int], None], region: bool) -> None:
     # A selection outlives its figure; with a new key after each one it is asked for once.
     turn = int(st.session_state.get(f"{key}_turn", 0))
     drawn = f"{key}_{turn}"
@@ -49,7 +49,11 @@ def _selectable(made: Chart, *, key: str, on_time: Chosen, region: bool) -> None
         picked = times(cast(Mapping[str, Any], st.session_state.get(drawn) or {}).get("selection") or {})
         if picked:
             st.session_state[f"{key}_turn"] = turn + 1
-            on_time(*picked)
+            start_ms, end_ms = picked
+            if end_ms is None or end_ms - start_ms < MINUTE_MS:  # a region of less than a minute is a click that slipped
+                on_point(start_ms)
+            else:
+                filters.pick_range(start_ms, end_ms)
 
     if region:
         made.figure.update_layout(dragmode="select", selectdirection="h")
@@ -61,14 +65,24 @@ def _selectable(made: Chart, *, key: str, on_time: Chosen, region: bool) -> None
     )
     if st.session_state.pop(filters.PICKED, False):
         st.rerun()  # the bar is drawn outside the refreshing fragment
-    since = st.session_state.pop(_SINCE, None)
-    if since is not None:
-        st.switch_page(chrome.page_path("hit_rate"), query_params=filters.query(since=filters.minute(since)))
+    asked = st.session_state.pop(_ASKED, None)
+    if asked is not None:
+        st.switch_page(links.page_path("hit_rate"), query_params=filters.query(**asked))
 
 
-def to_why(start_ms: int, end_ms: int | None) -> None:
+def to_why(at_ms: int) -> None:
     """Go from a point on another page's chart to "why did it change?", from that time on. For a chart's callback."""
-    st.session_state[_SINCE] = start_ms
+    st.session_state[_ASKED] = {"since": filters.minute(at_ms)}
+
+
+def to_why_over(length_ms: int) -> Callable[[int], None]:
+    """Return a chart's callback: go to why the hit rate changed in the time of this length before the point, against that before it."""
+
+    def go(at_ms: int) -> None:
+        start, end = filters.minute(at_ms - 2 * length_ms), filters.minute(at_ms)
+        st.session_state[_ASKED] = {"range": filters.ABSOLUTE, "from": start, "to": end, "since": filters.minute(at_ms - length_ms)}
+
+    return go
 
 
 def times(selection: Mapping[str, Any]) -> tuple[int, int | None] | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.ui import chrome, handles, states
+from app.charts import regret as charts
+from app.ui import chrome, handles, panels, states, tables
 from app.ui.text import literal
-from app.views import regret, words
+from app.views import regret, regret_past, words
 from app.views.regret import Regret
+from storage.reads.window import Window
 
 _DEFAULT = "24h"
 
@@ -49,6 +51,18 @@ def line(namespace: str | None, now_ms: int) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(f"**Is tuning worth it?** {literal(view.sentence)}", width="content")
             chrome.evidence("regret", "Regret")
+
+
+def course(horizon: str, namespace: str | None, now_ms: int) -> None:
+    """Draw the regret of earlier times, once there are two. A click leads to why the hit rate changed in that time."""
+    points = regret_past.course(handles.ops, horizon=horizon, namespace=namespace, now_ms=now_ms)
+    if len(points) < 2:
+        st.caption("The worker keeps the figures of each analysis: their course is drawn here once there are two, an hour or more apart.")
+        return
+    shown = Window.of(points[0].end_ms - regret_past.STEP_MS[horizon], now_ms)
+    columns = {name: tables.percent_bar(name) for name in ("least", "most")}
+    over = panels.to_why_over(regret_past.LENGTH_MS[horizon])
+    panels.chart(charts.course(points, shown), rows=regret_past.rows(points), key="course", columns=columns, on_point=over)
 
 
 def waiting(view: Regret) -> bool:

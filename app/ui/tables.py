@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -27,6 +27,10 @@ def number(label: str, *, pattern: str = "localized", help: str | None = None) -
     return st.column_config.NumberColumn(label, format=pattern, help=help)
 
 
+def text(label: str, *, width: int | None = None, help: str | None = None) -> Any:  # noqa: A002 - Streamlit's own word
+    return st.column_config.TextColumn(label, width=width, help=help)
+
+
 def link(label: str, *, shown: str, help: str | None = None) -> Any:  # noqa: A002 - Streamlit's own word
     """Return a column of addresses that are ours, never a tenant's. shown: a pattern whose first group is what is read."""
     return st.column_config.LinkColumn(label, display_text=shown, help=help)
@@ -47,7 +51,7 @@ def show(
     st.dataframe(
         frame,
         hide_index=True,
-        column_config=configured(frame.columns, columns or {}),
+        column_config=configured(frame.columns, columns or {}, _counts(frame)),
         column_order=order,
         height=height if height is not None else "auto",
         key=key,
@@ -56,14 +60,21 @@ def show(
     )
 
 
-def configured(names: Iterable[str], columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns' configuration with what each number is, where none of their own says so."""
+def _counts(frame: pd.DataFrame) -> list[str]:
+    """Return the columns of whole numbers: they are read with a comma at the thousands, as in sentences."""
+    return [str(name) for name in frame.columns if pd.api.types.is_integer_dtype(frame[name])]
+
+
+def configured(names: Iterable[str], columns: Mapping[str, Any], whole: Collection[str] = ()) -> dict[str, Any]:
+    """Return the columns' configuration with what each number is, where none of their own says so. whole: columns of counts."""
     found = dict(columns)
     for name in names:
         told = definitions.column(name)
-        own = found.get(name) or st.column_config.Column()
+        own = found.get(name) or (number(name) if name in whole else st.column_config.Column())
         if told and own.get("help") is None:
             found[name] = {**own, "help": literal(told)}
+        elif name in whole:
+            found[name] = own
     return found
 
 

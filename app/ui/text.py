@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+# Addresses become links after the text was parsed, when its escapes are gone already: a word joiner, which is not seen, keeps them text.
+_ADDRESS = re.compile(r"(?<=http)(?=s?://)|(?<=www)(?=\.)|(?<=\w)(?=@\w)", re.IGNORECASE)
 
 
 def literal(text: str) -> str:
@@ -12,4 +14,4 @@ def literal(text: str) -> str:
 
     Covers HTML, links and bare URLs, emphasis, LaTeX (`$`), and Streamlit's own `:red[…]` and `:material/…:`.
     """
-    return _PUNCTUATION.sub(r"\\\1", " ".join(text.split()))
+    return _PUNCTUATION.sub(r"\\\1", _ADDRESS.sub("\u2060", " ".join(text.split())))

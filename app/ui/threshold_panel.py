@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.admin import actions
 from app.charts import similarity
-from app.ui import acts, confirm, panels, states, tables
+from app.ui import acts, confirm, links, panels, states, tables
 from app.ui.text import literal
 from app.views import thresholds, words
 from app.views.thresholds import Thresholds
@@ -62,7 +62,9 @@ def _pairs(view: Thresholds, title: str, ids: Sequence[int]) -> None:
     shown = f", the first {thresholds.PAIRS} shown" if len(ids) > thresholds.PAIRS else ""
     with st.expander(f"{title}: {words.count(len(ids))}{shown}", expanded=bool(ids) and "gained" in title):
         if ids:
-            tables.show(thresholds.pair_rows(view, ids), alt=title, columns=COLUMNS)
+            rows = thresholds.pair_rows(view, ids)
+            tables.show(rows, alt=title, columns=COLUMNS)
+            links.beneath(rows, "trace", by=("at (UTC)", "asked"), lead="Open the trace of")
         else:
             st.caption("None.")
 

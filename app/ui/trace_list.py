@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import streamlit as st
 
 from app.analysis.hit_rate import OUTCOMES
-from app.ui import tables
+from app.ui import links, tables
 from app.views import traces, words
 from app.views.traces import Listing
 from storage.reads.traces import Search
 
 _SHOWN, _PICKED = "traces_shown", "trace_picked"
+_MOST_LINKS = 20  # each is an element of the page; what is older is found by the filters
 
 
 def search(reasons: list[str]) -> Search:
@@ -76,7 +78,7 @@ def forget() -> None:
 
 def draw(listing: Listing) -> None:
     """Draw the list. Its key changes with its rows, so that a selection never points at a row that has moved."""
-    shown = [row.trace_id.hex() for row in listing.rows]
+    rows, shown = traces.rows(listing), [row.trace_id.hex() for row in listing.rows]
     key = f"trace_list_{listing.rows[0].id if listing.rows else 0}_{len(shown)}"
     st.session_state[_SHOWN] = (key, shown)
 
@@ -88,7 +90,7 @@ def draw(listing: Listing) -> None:
             st.session_state[_PICKED] = True
 
     st.dataframe(
-        traces.rows(listing),
+        rows,
         hide_index=True,
         key=key,
         on_select=pick,
@@ -98,12 +100,25 @@ def draw(listing: Listing) -> None:
         column_config={
             "duration ms": tables.number("duration ms", pattern="%.2f"),
             "similarity": tables.number("similarity", pattern="%.4f"),
-            "prompt": st.column_config.TextColumn("prompt", width=290),
-            "reason": st.column_config.TextColumn("reason", width=130),  # most rows have none, and a width of their own would clip it
+            "trace": st.column_config.TextColumn("trace", width=78, help="The trace's id; a cell shows all of it when it is selected"),
+            "prompt": st.column_config.TextColumn("prompt", width=270),
+            "reason": st.column_config.TextColumn("reason", width=110),  # most rows have none, and a width of their own would clip it
         },
         alt="Lookups, the newest first; select one to open its trace",
     )
     if st.session_state.pop(_PICKED, False):
         st.rerun()  # the trace is drawn outside the refreshing fragment
     more = "; there are more: narrow the range or the filters" if listing.more else ""
-    st.caption(f"{len(shown)} lookups, the newest first{more}. Select a row to open its trace.")
+    st.caption(f"{words.many(len(shown), 'lookup', 'lookups')}, the newest first{more}. Select a row to open its trace.")
+    _links(rows)
+
+
+def _links(rows: Sequence[Mapping[str, object]]) -> None:
+    """Draw the newest traces as links, for whoever does not point at the list. The filters stay as they are."""
+    held = st.query_params.to_dict()
+    with st.expander(f"The newest as links: {min(len(rows), _MOST_LINKS)}"):
+        for row in rows[:_MOST_LINKS]:
+            told = links.label(row, ("time (UTC)", "outcome", "namespace", "tenant", "prompt"))
+            st.page_link(
+                links.page_path("traces"), label=told, icon=":material/account_tree:", query_params={**held, "trace": str(row["trace"])}
+            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.ui import chrome, filters, handles, tables
+from app.ui import chrome, filters, handles, links, tables
 from app.ui.text import literal
 from app.views import why, why_rows
 from app.views.why import Why
@@ -53,12 +53,14 @@ def panel(view: Why) -> None:
     st.caption(literal(why_rows.rates_told(view)))
     bar = tables.percent_bar
     query = filters.query()
+    links.beneath(why_rows.side_rows(view, query), "lookups", by=("time",), lead="Lookups of")
     rows = why_rows.segment_rows(view, query)
     if rows:
         st.markdown("**Segments that explain it, the best first**")
         columns = {name: bar(name, width=110) for name in ("hit rate before", "now", "share before", "share now")}
         columns["lookups"] = tables.link("lookups", shown="/(traces)")
         tables.show(rows, alt="Segments that explain the change of the hit rate, the best first", columns=columns)
+        links.beneath(rows, "lookups", by=("what",), lead="Lookups of")
     if not view.dimensions:
         return
     left, right = st.columns([8, 5])
@@ -77,6 +79,7 @@ def panel(view: Why) -> None:
     if examples:
         st.markdown("**Lookups of the first segment**")
         tables.show(examples, alt="Example lookups of the first segment", columns={"trace": tables.link("trace", shown="/(traces)")})
+        links.beneath(examples, "trace", by=("time (UTC)", "outcome", "prompt"), lead="Open the trace of")
     with st.expander("Every dimension: mix and rate"):
         tables.show(why_rows.dimension_rows(view), alt="Dimensions as explanations, the most surprising first")
         parts = why_rows.part_rows(view)

@@ -111,6 +111,7 @@ CHARTS: Final[dict[str, str]] = {
     "ranks": "Share of a window's lookups that its most frequent prompt has, the second, and so on.",
     "similarities": "Shares of lookups with a candidate, by its similarity; exact hits have none.",
     "bracket": _ENDS,
+    "course": "What a perfect cache would have won, least and most, as part of the lookups of the time that ended there.",
     "spaces": "Misses of the recorded stream, replayed with less or more space; lookups served by another key's entry are left out.",
     "lifetimes": "Misses of the recorded stream, replayed with shorter and longer lifetimes and no limit of space.",
     "similarity": "Lookups with a candidate, by its similarity and what became of them. A candidate may serve at the threshold or above.",
@@ -120,6 +121,11 @@ CHARTS: Final[dict[str, str]] = {
 
 COLUMNS: Final[dict[str, str]] = {
     "n": "Lookups that the value beside it is of: those in the hit rate's denominator, or with a duration or a candidate.",
+    "least": "The least regret, as part of the lookups: today's lifetime, exact keys.",
+    "most": "The most regret, as part of the lookups: any lifetime, semantic matches where they were computed.",
+    "most, hits": "The most regret, in hits of all keys.",
+    "most, money": "The most regret in US dollars, where prices are known.",
+    "namespaces": "Namespaces with an analysis of that time.",
     "n before": "Eligible lookups of the window compared with.",
     "n now": "Eligible lookups of the window that is explained.",
     "n in each": "Lookups of each window that were compared: as many of both.",

@@ -236,4 +236,4 @@ def finding_rows(found: Sequence[Found]) -> list[dict[str, Any]]:
 def _meaning(one: Found) -> str:
     if one.finding.kind == "collapse":
         return f"entry {words.one_line(one.finding.of, 12)} answers many prompts: read them, the threshold may be too low"
-    return "like prompts, an entry for nearly each: the threshold may be too high, or a rule sets them apart"
+    return "like prompts, nearly an entry each: the threshold may be too high, or a rule parts them"

@@ -94,7 +94,7 @@ def _sentence(known: Part[tuple[NamespaceInfo, ...]], recent: tuple[RecentPurge,
 def dials(preview: PurgePreview) -> list[Dial]:
     """Return what is at stake."""
     found = preview.preview
-    span = f"{words.instant(found.oldest_ms)} to {words.instant(found.newest_ms)} UTC" if found.oldest_ms else ""
+    span = words.span(found.oldest_ms, found.newest_ms) if found.oldest_ms and found.newest_ms else ""
     return [
         Dial("Entries", words.count(found.entries), "visible now, counted by the engine"),
         Dial("Size", size(found.bytes), "in the shared store"),

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from app.analysis.regret import FEW, Amount, Findings, Knob, from_json, whole
-from app.views import words
+from app.analysis.regret import FEW, Amount, Ends, Findings, Knob, ends, from_json, whole
+from app.views import regret_past, words
 from app.views.dial import Dial
 from app.views.parts import Failure, attempt
 from app.views.purge import size
+from app.views.regret_past import Point
 from storage import analyses, jobs
 from storage.analyses import Analysis
 from storage.jobs import Job
@@ -133,9 +134,9 @@ def _sentence(rows: Sequence[Row], chosen: Row | None, horizon: str) -> tuple[st
     of = found.lookups / found.rate
     if best is None or not found.worth_it:
         most = "nothing" if best is None else f"at most {gain_words(best.gain, of)}"
-        where = "anywhere" if len(rows) > 1 and not any(row.findings and row.findings.worth_it for row in rows) else f"in {name}"
+        where = "anywhere" if len(rows) > 1 and not any(row.findings and row.findings.worth_it for row in rows) else f"in namespace {name}"
         return f"Tuning is not worth anyone's time: in {time} the best knob would have won {most} {where}", False
-    told = f"Worth a look in {name}: {knob_words(best, found)} would have won up to {gain_words(best.gain, of)} in {time}"
+    told = f"Worth a look in namespace {name}: {knob_words(best, found)} would have won up to {gain_words(best.gain, of)} in {time}"
     if best.space is not None and found.known.unit == "bytes":
         told += f", in {space_words(best.space, found)} instead of {space_words(found.capacity, found)}"
     return told, True
@@ -198,32 +199,41 @@ def dials(row: Row, horizon: str) -> list[Dial]:
     ]
 
 
-def front(day: Regret, week: Regret) -> Dial:
+def front(day: Regret, past: Sequence[Point] = ()) -> Dial:
     """Return the Overview's dial: what a perfect cache would have won in all the namespaces shown, from the newest analyses.
 
-    week: the same over the last seven days, to compare with.
+    past: the figures kept of earlier ones, to compare with.
     """
     found = [row.findings for row in day.rows if row.findings is not None]
-    ends = whole(found)
-    if ends is None:
+    now = whole(ends(one) for one in found)
+    if now is None:
         lookups = sum(row.usable for row in day.rows)
         why = f"too little data: {words.count(lookups)} usable lookups, {FEW} needed in a namespace" if day.rows else "not computed yet"
         return Dial("Regret", words.NO_DATA, "it cannot be read" if day.failures else why)
-    low, high = ends
-    lookups, of = sum(one.lookups for one in found), sum(one.lookups / one.rate for one in found)
+    low, high = now.low, now.high
     worst = f"; most in {words.name(day.chosen.namespace, 24)}" if day.chosen and len(found) > 1 else ""
-    hits = f"{range_words(low.hits, high.hits, _hits)} hits, {_parts(ends, of)} of lookups"
-    detail = f"{hits if high.usd is not None else _parts(ends, of) + ' of lookups'}; n = {words.count(lookups)} in 24 h{worst}"
+    hits = f"{range_words(low.hits, high.hits, _hits)} hits, {_parts(now)} of lookups"
+    detail = f"{hits if high.usd is not None else _parts(now) + ' of lookups'}; n = {words.count(now.replayed)} in 24 h{worst}"
     value = range_words(low.usd, high.usd, words.money) if high.usd is not None else f"{range_words(low.hits, high.hits, _hits)} hits"
-    weekly = [row.findings for row in week.rows if row.findings is not None]
-    then = whole(weekly)
-    told = "" if then is None else f"7 days: {_parts(then, sum(one.lookups / one.rate for one in weekly))} of lookups"
+    end_ms = max(row.analysis.end_ms for row in day.rows if row.findings is not None)
+    told, good = _against(now, past, end_ms)
     age = f"computed {words.age(day.now_ms - (day.computed_ms or day.now_ms))} ago{', old' if day.old else ''}"
-    return Dial("Regret", value, detail, told, age=age)
+    return Dial("Regret", value, detail, told, good, spark=regret_past.spark(past, day.horizon), age=age)
 
 
-def _parts(ends: tuple[Amount, Amount], of: float) -> str:
-    return range_words(ends[0].hits / of, ends[1].hits / of, lambda value: words.ratio(min(1.0, value or 0.0)))
+def _against(now: Ends, past: Sequence[Point], end_ms: int) -> tuple[str, bool | None]:
+    """Return the regret beside that of the 24 hours before, and whether the change is welcome: None while the two ranges overlap."""
+    then = regret_past.before(past, horizon="24h", end_ms=end_ms)
+    if then is None:
+        since = f"; the first is of {words.instant(past[0].end_ms)[5:16]}" if past else ""
+        return f"no analysis of the 24 h before yet{since}", None
+    (least, most), (least_then, most_then) = now.ratios, then.ends.ratios
+    told = f"{words.points(most - most_then)} at most on the 24 h to {words.instant(then.end_ms)[5:16]} ({_parts(then.ends)} of lookups)"
+    return told, True if most < least_then else False if least > most_then else None
+
+
+def _parts(of: Ends) -> str:
+    return range_words(*of.ratios, lambda value: words.ratio(value or 0.0))
 
 
 def namespace_rows(view: Regret) -> list[dict[str, Any]]:

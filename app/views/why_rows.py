@@ -85,6 +85,18 @@ def _link(view: Why, one: Segment, query: Mapping[str, str]) -> str | None:
     return "/traces?" + urlencode({**query, **named, **window_query(side.start_ms, side.end_ms)})
 
 
+def side_rows(view: Why, query: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return both windows with the way to their lookups."""
+    sides = (("the time before", view.sides.before), ("now", view.sides.now))
+    return [
+        {
+            "time": f"{name}: {words.span(side.start_ms, side.end_ms)}",
+            "lookups": "/traces?" + urlencode({**query, **window_query(side.start_ms, side.end_ms)}),
+        }
+        for name, side in sides
+    ]
+
+
 def window_query(start_ms: int, end_ms: int) -> dict[str, str]:
     """Return the bar's part of a URL for an absolute time range."""
     return {"range": "custom", "from": words.instant(start_ms)[:16].replace(" ", "T"), "to": words.instant(end_ms)[:16].replace(" ", "T")}

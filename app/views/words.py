@@ -68,6 +68,8 @@ def duration_ms(value: float | None) -> str:
     if value is None:
         return NO_DATA
     sign, size = ("−" if value < 0 else ""), abs(value)
+    if not size:
+        return "0 ms"
     if size < 10:
         return f"{sign}{size:.2f} ms"
     if size < 1_000:

@@ -44,6 +44,8 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
 
 
 def _run(page: str, **query: str) -> AppTest:
+    if page == "traces":  # its rows are links
+        return _routed(page, **query)
     # The overview links to other pages, so it needs the router; `/` leads to it.
     script = "app/main.py" if page == "overview" else f"pages/{page}.py"
     test = AppTest.from_file(str(ROOT / script), default_timeout=60)
@@ -149,7 +151,7 @@ def test_regret_draws_what_the_worker_stored(environ: dict[str, str]) -> None:
     for name, result in (("faq", regret.as_json(found)), (HOSTILE[1], None)):
         analyses.put(handles.ops(), analyses.Analysis("regret", name, "24h", 1_000, 0, 1_000, 1_200, {"usable": 9}, result))
     texts = _texts(_run("regret"))
-    assert any("Worth a look in faq" in text for text in texts)
+    assert any("Worth a look in namespace faq" in text for text in texts)
     assert any("it computes these numbers" in text for text in texts)  # no worker was ever seen
     assert any("200 needed in a namespace" in text for text in _texts(_run("regret", namespace=HOSTILE[1])))
     assert any("No analysis of the last 7 days" in text for text in _texts(_run("regret", horizon="7d")))

@@ -52,9 +52,9 @@ def _picked() -> None:
 
     if "done" not in st.session_state:
         st.session_state["done"] = True
-        filters.pick_time(1_775_000_040_000, None)
+        filters.since(1_775_000_040_000)
     st.write(str(filters.held_since()))
-    st.button("region", on_click=filters.pick_time, args=(1_775_000_040_000, 1_775_000_400_000))
+    st.button("region", on_click=filters.pick_range, args=(1_775_000_040_000, 1_775_000_400_000))
     st.button("forget", on_click=filters.forget_since)
 
 
@@ -75,7 +75,7 @@ def _bar() -> None:
 
     selection = filters.bar(compare=True)
     st.write(f"{selection.range} {selection.start_ms} {selection.end_ms}")
-    st.button("region", on_click=filters.pick_time, args=(1_775_000_040_000, 1_775_000_400_000))
+    st.button("region", on_click=filters.pick_range, args=(1_775_000_040_000, 1_775_000_400_000))
 
 
 def test_a_region_moves_the_bar_and_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

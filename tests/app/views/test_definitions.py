@@ -22,8 +22,8 @@ TEXTS = frozenset(
         "|lifetime|line|meaning|measure|method|metric|misleads|missing|mode|model|name|namespace|new"
         "|normaliser|notes|outcome|policy|prompt|provider|provisional|reason|reclaim|record|role|rule"
         "|rule for cached tokens|scope|server|service|set (UTC)|shape|so this is hidden|source|start (UTC)"
-        "|state|stored (UTC)|switch|system|taken as|tenant|threshold|time (UTC)|time to live|to|trace"
-        "|trace id|traces|type|undo|unit|values to blame|vanished|verdict|verification|what|what changed"
+        "|state|stored (UTC)|switch|system|taken as|tenant|threshold|time|time (UTC)|time to live|to|trace"
+        "|trace id|traces|type|undo|unit|until (UTC)|values to blame|vanished|verdict|verification|what|what changed"
         "|what it is|what it means|when it is full|which|window|worth it",
     )
 )

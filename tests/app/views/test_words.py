@@ -1,5 +1,7 @@
 """Numbers in words, and text that cannot act."""
 
+import re
+
 from app.analysis.intervals import wilson
 from app.ui.text import literal
 from app.views import words
@@ -30,3 +32,10 @@ def test_control_characters_are_written_out() -> None:
 
 def test_literal_text_escapes_every_mark() -> None:
     assert literal("<b> [x](y) $a$ :red[z]") == "\\<b\\> \\[x\\]\\(y\\) \\$a\\$ \\:red\\[z\\]"
+
+
+def test_addresses_stay_text_after_the_escapes_are_gone() -> None:
+    """Streamlit links bare addresses in the parsed text: there must be none to be found."""
+    read = literal("see https://evil.example, http://a.b, www.evil.example or me@evil.example").replace("\\", "")
+    assert not re.search(r"https?://|www\.|\w@\w", read)
+    assert read.replace("\u2060", "") == "see https://evil.example, http://a.b, www.evil.example or me@evil.example"
