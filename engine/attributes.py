@@ -39,38 +39,57 @@ def provider_of(settings: GatewaySettings) -> str:
 
 def attributes_of(lookup: Lookup, settings: EngineSettings, *, provider: str) -> dict[str, Value]:
     """Return everything that is known of the lookup. Prompt text only when it may be recorded."""
-    request, space = lookup.request, lookup.space
+    return request_attributes(lookup, settings) | course_attributes(lookup, settings, provider=provider)
+
+
+def is_recorded(lookup: Lookup, settings: EngineSettings) -> bool:
+    """Return whether the span may hold prompts. A client that wants nothing kept means its text on a span as well."""
+    return settings.record_prompts and not lookup.request.no_store
+
+
+def request_attributes(lookup: Lookup, settings: EngineSettings) -> dict[str, Value]:
+    """Return what the request alone says: the same for each lookup of this body, tenant, namespace, model version and key."""
+    request = lookup.request
     raw: dict[str, Value | None] = {
-        semconv.OUTCOME: lookup.outcome.value,
-        semconv.REASON: lookup.reason,
-        semconv.PURPOSE: request.purpose.value,
-        semconv.TIER: lookup.tier,
         semconv.NAMESPACE: printable(request.namespace),
         semconv.TENANT: printable(request.tenant),
         semconv.MODEL_VERSION: printable(request.model_version),
-        semconv.CLIENT: printable(request.client),
-        semconv.STREAMED: lookup.streamed,
         semconv.KEY: lookup.key,
         semconv.PARTITION: lookup.partition,
         semconv.FINGERPRINT: lookup.fingerprint.hex,
         semconv.NORMALISER: lookup.normaliser,
         semconv.NORMALISED: lookup.normalised if lookup.normaliser else None,
         semconv.PROMPT_HASH: lookup.prompt_hash,
-        semconv.PROMPT_SIMHASH: lookup.simhash,
         semconv.PROMPT_CHARS: len(lookup.prompt),
+        semconv.GENAI_REQUEST_MODEL: lookup.model,
+    }
+    if is_recorded(lookup, settings):
+        _add_prompt(raw, lookup, settings)
+    return _told(raw)
+
+
+def course_attributes(lookup: Lookup, settings: EngineSettings, *, provider: str) -> dict[str, Value]:
+    """Return what became of the lookup."""
+    request, space, policy = lookup.request, lookup.space, lookup.space.policy
+    raw: dict[str, Value | None] = {
+        semconv.OUTCOME: lookup.outcome.value,
+        semconv.REASON: lookup.reason,
+        semconv.PURPOSE: request.purpose.value,
+        semconv.TIER: lookup.tier,
+        semconv.CLIENT: printable(request.client),
+        semconv.STREAMED: lookup.streamed,
+        semconv.PROMPT_SIMHASH: lookup.simhash,
         semconv.CANDIDATES: lookup.candidates,
         semconv.THRESHOLD: lookup.threshold,
-        semconv.VERIFY_MODE: space.policy.verify_mode.value,
+        semconv.VERIFY_MODE: policy.verify_mode.value,
         semconv.EMBEDDER: lookup.embedder,
         semconv.SEMANTIC_SKIPPED: lookup.semantic_skipped,
-        semconv.POLICY_VERSION: space.policy.version,
-        semconv.SWITCH: space.policy.switch.value,
+        semconv.POLICY_VERSION: policy.version,
+        semconv.SWITCH: policy.switch.value,
         semconv.GENERATION: space.generations.write,
         semconv.HOLDOUT_PROPENSITY: lookup.holdout_propensity,
         semconv.HELD_OUT: lookup.held_out,
         semconv.HOLDOUT_AGREEMENT: lookup.agreement_ratio,
-        semconv.JUDGE: lookup.judged.word.value if lookup.judged else None,
-        semconv.JUDGE_REMEMBERED: lookup.judged.remembered if lookup.judged else None,
         semconv.STORED: lookup.stored,
         semconv.STORE_REASON: lookup.store_reason,
         semconv.STEPS: orjson.dumps([[step.name, step.start_us, step.duration_us] for step in lookup.steps]).decode(),
@@ -78,20 +97,23 @@ def attributes_of(lookup: Lookup, settings: EngineSettings, *, provider: str) ->
         semconv.UPSTREAM_MS: lookup.upstream_ms,
         semconv.GENAI_OPERATION: "embeddings" if lookup.reason == "embeddings" else "chat",
         semconv.GENAI_PROVIDER: provider,
-        semconv.GENAI_REQUEST_MODEL: lookup.model,
         semconv.GENAI_RESPONSE_MODEL: printable(lookup.response_model),
         semconv.GENAI_FINISH_REASONS: tuple(map(printable, lookup.finish_reasons)),
         semconv.ERROR_TYPE: lookup.error_type,
         semconv.HTTP_STATUS: lookup.status,
     }
+    if lookup.judged is not None:
+        raw[semconv.JUDGE] = lookup.judged.word.value
+        raw[semconv.JUDGE_REMEMBERED] = lookup.judged.remembered
     _add_entry(raw, lookup)
     _add_usage(raw, lookup)
-    # A client that wants nothing of it kept means its text on a span as well.
-    recorded = settings.record_prompts and not request.no_store
-    _add_candidate(raw, lookup, recorded=recorded)
-    if recorded:
-        _add_prompt(raw, lookup, settings)
-    return {name: value for name, value in raw.items() if value is not None and value not in ("", ())}
+    _add_candidate(raw, lookup, recorded=is_recorded(lookup, settings))
+    return _told(raw)
+
+
+def _told(raw: dict[str, Value | None]) -> dict[str, Value]:
+    # What is true is told without a comparison: most of it is.
+    return {name: value for name, value in raw.items() if value or (value is not None and value not in ("", ()))}
 
 
 def _add_entry(raw: dict[str, Value | None], lookup: Lookup) -> None:
