@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
@@ -39,7 +40,8 @@ def provider_of(settings: GatewaySettings) -> str:
 
 def attributes_of(lookup: Lookup, settings: EngineSettings, *, provider: str) -> dict[str, Value]:
     """Return everything that is known of the lookup. Prompt text only when it may be recorded."""
-    return request_attributes(lookup, settings) | course_attributes(lookup, settings, provider=provider)
+    state = state_attributes(state_of(lookup, provider=provider))
+    return request_attributes(lookup, settings) | state | course_attributes(lookup, settings)
 
 
 def is_recorded(lookup: Lookup, settings: EngineSettings) -> bool:
@@ -68,40 +70,106 @@ def request_attributes(lookup: Lookup, settings: EngineSettings) -> dict[str, Va
     return _told(raw)
 
 
-def course_attributes(lookup: Lookup, settings: EngineSettings, *, provider: str) -> dict[str, Value]:
-    """Return what became of the lookup."""
-    request, space, policy = lookup.request, lookup.space, lookup.space.policy
+class State(NamedTuple):
+    """What became of a lookup, less what is another with each: many lookups share one. Its fields are named as the lookup's."""
+
+    outcome: str
+    reason: str
+    purpose: str
+    tier: str
+    client: str
+    streamed: bool
+    candidates: int | None
+    threshold: float | None
+    embedder: str
+    semantic_skipped: str
+    verify_mode: str
+    policy_version: int
+    switch: str
+    generation: str
+    holdout_propensity: float
+    held_out: bool
+    stored: bool
+    store_reason: str
+    provider: str
+    response_model: str
+    finish_reasons: tuple[str, ...]
+    error_type: str
+    status: int
+
+
+def state_of(lookup: Lookup, *, provider: str) -> State:
+    """Return the part of it that many lookups share."""
+    request, policy = lookup.request, lookup.space.policy
+    return State(
+        lookup.outcome.value,
+        lookup.reason,
+        request.purpose.value,
+        lookup.tier,
+        request.client,
+        lookup.streamed,
+        lookup.candidates,
+        # Equal states must be written alike, and 1 and 1.0 are equal.
+        None if lookup.threshold is None else float(lookup.threshold),
+        lookup.embedder,
+        lookup.semantic_skipped,
+        policy.verify_mode.value,
+        policy.version,
+        policy.switch.value,
+        lookup.space.generations.write,
+        float(lookup.holdout_propensity),
+        lookup.held_out,
+        lookup.stored,
+        lookup.store_reason,
+        provider,
+        lookup.response_model,
+        lookup.finish_reasons,
+        lookup.error_type,
+        lookup.status,
+    )
+
+
+def state_attributes(state: State) -> dict[str, Value]:
+    """Return a state as attributes."""
     raw: dict[str, Value | None] = {
-        semconv.OUTCOME: lookup.outcome.value,
-        semconv.REASON: lookup.reason,
-        semconv.PURPOSE: request.purpose.value,
-        semconv.TIER: lookup.tier,
-        semconv.CLIENT: printable(request.client),
-        semconv.STREAMED: lookup.streamed,
-        semconv.PROMPT_SIMHASH: lookup.simhash,
-        semconv.CANDIDATES: lookup.candidates,
-        semconv.THRESHOLD: lookup.threshold,
-        semconv.VERIFY_MODE: policy.verify_mode.value,
-        semconv.EMBEDDER: lookup.embedder,
-        semconv.SEMANTIC_SKIPPED: lookup.semantic_skipped,
-        semconv.POLICY_VERSION: policy.version,
-        semconv.SWITCH: policy.switch.value,
-        semconv.GENERATION: space.generations.write,
-        semconv.HOLDOUT_PROPENSITY: lookup.holdout_propensity,
-        semconv.HELD_OUT: lookup.held_out,
-        semconv.HOLDOUT_AGREEMENT: lookup.agreement_ratio,
-        semconv.STORED: lookup.stored,
-        semconv.STORE_REASON: lookup.store_reason,
+        semconv.OUTCOME: state.outcome,
+        semconv.REASON: state.reason,
+        semconv.PURPOSE: state.purpose,
+        semconv.TIER: state.tier,
+        semconv.CLIENT: printable(state.client),
+        semconv.STREAMED: state.streamed,
+        semconv.CANDIDATES: state.candidates,
+        semconv.THRESHOLD: state.threshold,
+        semconv.VERIFY_MODE: state.verify_mode,
+        semconv.EMBEDDER: state.embedder,
+        semconv.SEMANTIC_SKIPPED: state.semantic_skipped,
+        semconv.POLICY_VERSION: state.policy_version,
+        semconv.SWITCH: state.switch,
+        semconv.GENERATION: state.generation,
+        semconv.HOLDOUT_PROPENSITY: state.holdout_propensity,
+        semconv.HELD_OUT: state.held_out,
+        semconv.STORED: state.stored,
+        semconv.STORE_REASON: state.store_reason,
+        semconv.GENAI_OPERATION: "embeddings" if state.reason == "embeddings" else "chat",
+        semconv.GENAI_PROVIDER: state.provider,
+        semconv.GENAI_RESPONSE_MODEL: printable(state.response_model),
+        semconv.GENAI_FINISH_REASONS: tuple(map(printable, state.finish_reasons)),
+        semconv.ERROR_TYPE: state.error_type,
+        semconv.HTTP_STATUS: state.status,
+    }
+    return _told(raw)
+
+
+def course_attributes(lookup: Lookup, settings: EngineSettings) -> dict[str, Value]:
+    """Return what is another with each lookup: times, and what it met."""
+    raw: dict[str, Value | None] = {
         semconv.STEPS: orjson.dumps([[step.name, step.start_us, step.duration_us] for step in lookup.steps]).decode(),
         semconv.LOOKUP_MS: lookup.lookup_ms,
         semconv.UPSTREAM_MS: lookup.upstream_ms,
-        semconv.GENAI_OPERATION: "embeddings" if lookup.reason == "embeddings" else "chat",
-        semconv.GENAI_PROVIDER: provider,
-        semconv.GENAI_RESPONSE_MODEL: printable(lookup.response_model),
-        semconv.GENAI_FINISH_REASONS: tuple(map(printable, lookup.finish_reasons)),
-        semconv.ERROR_TYPE: lookup.error_type,
-        semconv.HTTP_STATUS: lookup.status,
+        semconv.PROMPT_SIMHASH: lookup.simhash,
     }
+    if lookup.agreement_ratio is not None:
+        raw[semconv.HOLDOUT_AGREEMENT] = lookup.agreement_ratio
     if lookup.judged is not None:
         raw[semconv.JUDGE] = lookup.judged.word.value
         raw[semconv.JUDGE_REMEMBERED] = lookup.judged.remembered

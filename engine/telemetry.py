@@ -9,6 +9,7 @@ import re
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 import requests
@@ -20,7 +21,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from engine import semconv
-from engine.attributes import course_attributes, is_recorded, provider_of, request_attributes
+from engine.attributes import State, course_attributes, is_recorded, provider_of, request_attributes, state_attributes, state_of
 from engine.lookup import Lookup
 from engine.metrics import Metrics
 from engine.settings import GatewaySettings
@@ -46,6 +47,11 @@ def parent_of(traceparent: str) -> tuple[int, int, int] | None:
         return None
     trace_id, span_id = int(match[2], 16), int(match[3], 16)
     return (trace_id, span_id, int(match[4], 16)) if trace_id and span_id else None
+
+
+@lru_cache(maxsize=512)
+def _state_bytes(state: State) -> bytes:
+    return attributes_bytes(state_attributes(state))
 
 
 class CountingExporter(SpanExporter):
@@ -186,7 +192,13 @@ class Telemetry:
             parent=parent,
             start_ns=lookup.started_ns,
             end_ns=lookup.started_ns + int(max(duration_ms, 0.0) * 1e6),
-            attributes=self._request_bytes(lookup) + attributes_bytes(course_attributes(lookup, self._settings, provider=self._provider)),
+            attributes=b"".join(
+                (
+                    self._request_bytes(lookup),
+                    _state_bytes(state_of(lookup, provider=self._provider)),
+                    attributes_bytes(course_attributes(lookup, self._settings)),
+                )
+            ),
             status=Status(StatusCode.ERROR, lookup.error_type or None) if lookup.outcome is Outcome.ERROR else _UNSET,
         )
         return WrittenSpan(written, context=context, resource=self._resource, scope=self._scope)

@@ -56,8 +56,11 @@ def encode(spans: Sequence[WrittenSpan]) -> bytes:
     """Return the request that holds these spans, all of the first one's resource and scope, in their order."""
     if not spans:
         return b""
-    told = _field(0x12, b"".join([_field(0x0A, _scope(spans[0].instrumentation_scope)), *(span.written for span in spans)]))
-    return _field(0x0A, _field(0x0A, _resource(spans[0].resource)) + told)
+    resource, scope = _field(0x0A, _resource(spans[0].resource)), _field(0x0A, _scope(spans[0].instrumentation_scope))
+    size = len(scope) + sum([len(span.written) for span in spans])
+    told = _varint(0x12) + _varint(size)
+    # Put together once: a batch is a megabyte, and each copy of it costs as much as the spans of some requests.
+    return b"".join([b"\x0a", _varint(len(resource) + len(told) + size), resource, told, scope, *[span.written for span in spans]])
 
 
 def write(
