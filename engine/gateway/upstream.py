@@ -14,6 +14,7 @@ from engine.breaker import Breaker
 from engine.errors import UpstreamUnavailable
 from engine.gateway.errors import GatewayError, RawHeaders
 from engine.gateway.guard import is_loopback
+from engine.gateway.joined import JoinedTransport
 from engine.settings import GatewaySettings
 
 # RFC 9110 section 7.6.1: these belong to one connection, not to the message.
@@ -94,7 +95,7 @@ class Upstream:
         # Where no proxy is named, requests go to the transport itself: what a client does beyond it (cookies, redirects, authentication,
         # history) is not wanted here, and takes a tenth of a miss.
         proxied = not is_loopback(self.host) and any(getproxies().get(scheme) for scheme in ("http", "https", "all"))
-        self._direct = None if proxied else httpx.AsyncHTTPTransport(limits=limits)
+        self._direct = None if proxied else JoinedTransport(limits)
         loopback = dict.fromkeys(("all://127.0.0.1", "all://localhost", "all://[::1]"))
         self._client = httpx.AsyncClient(
             timeout=timeout,
