@@ -1,7 +1,7 @@
 """Processor time of a cached answer through uvicorn's own protocol, without sockets, beside a bare Starlette application's.
 
-Run it with `python -m tests.bench.gateway_cpu` (half a minute). The applications run in this process and answer the same request in turn, in short
-blocks of which the least counts, so that what else the machine does hardly shows: this is the figure to compare two versions by on a busy machine.
+Run it with `python -m tests.bench.gateway_cpu` (half a minute). The applications run in this process and answer the same request in turn,
+in short blocks of which the least counts, so that what else the machine does hardly shows: this is the figure to compare two versions by.
 A span is counted from the lookup until it has left over HTTP. `--profile "gateway"` says where the time goes instead.
 """
 
