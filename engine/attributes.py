@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
@@ -39,59 +40,148 @@ def provider_of(settings: GatewaySettings) -> str:
 
 def attributes_of(lookup: Lookup, settings: EngineSettings, *, provider: str) -> dict[str, Value]:
     """Return everything that is known of the lookup. Prompt text only when it may be recorded."""
-    request, space = lookup.request, lookup.space
+    state = state_attributes(state_of(lookup, provider=provider))
+    return request_attributes(lookup, settings) | state | course_attributes(lookup, settings)
+
+
+def is_recorded(lookup: Lookup, settings: EngineSettings) -> bool:
+    """Return whether the span may hold prompts. A client that wants nothing kept means its text on a span as well."""
+    return settings.record_prompts and not lookup.request.no_store
+
+
+def request_attributes(lookup: Lookup, settings: EngineSettings) -> dict[str, Value]:
+    """Return what the request alone says: the same for each lookup of this body, tenant, namespace, model version and key."""
+    request = lookup.request
     raw: dict[str, Value | None] = {
-        semconv.OUTCOME: lookup.outcome.value,
-        semconv.REASON: lookup.reason,
-        semconv.PURPOSE: request.purpose.value,
-        semconv.TIER: lookup.tier,
         semconv.NAMESPACE: printable(request.namespace),
         semconv.TENANT: printable(request.tenant),
         semconv.MODEL_VERSION: printable(request.model_version),
-        semconv.CLIENT: printable(request.client),
-        semconv.STREAMED: lookup.streamed,
         semconv.KEY: lookup.key,
         semconv.PARTITION: lookup.partition,
         semconv.FINGERPRINT: lookup.fingerprint.hex,
         semconv.NORMALISER: lookup.normaliser,
         semconv.NORMALISED: lookup.normalised if lookup.normaliser else None,
         semconv.PROMPT_HASH: lookup.prompt_hash,
-        semconv.PROMPT_SIMHASH: lookup.simhash,
         semconv.PROMPT_CHARS: len(lookup.prompt),
-        semconv.CANDIDATES: lookup.candidates,
-        semconv.THRESHOLD: lookup.threshold,
-        semconv.VERIFY_MODE: space.policy.verify_mode.value,
-        semconv.EMBEDDER: lookup.embedder,
-        semconv.SEMANTIC_SKIPPED: lookup.semantic_skipped,
-        semconv.POLICY_VERSION: space.policy.version,
-        semconv.SWITCH: space.policy.switch.value,
-        semconv.GENERATION: space.generations.write,
-        semconv.HOLDOUT_PROPENSITY: lookup.holdout_propensity,
-        semconv.HELD_OUT: lookup.held_out,
-        semconv.HOLDOUT_AGREEMENT: lookup.agreement_ratio,
-        semconv.JUDGE: lookup.judged.word.value if lookup.judged else None,
-        semconv.JUDGE_REMEMBERED: lookup.judged.remembered if lookup.judged else None,
-        semconv.STORED: lookup.stored,
-        semconv.STORE_REASON: lookup.store_reason,
+        semconv.GENAI_REQUEST_MODEL: lookup.model,
+    }
+    if is_recorded(lookup, settings):
+        _add_prompt(raw, lookup, settings)
+    return _told(raw)
+
+
+class State(NamedTuple):
+    """What became of a lookup, less what is another with each: many lookups share one. Its fields are named as the lookup's."""
+
+    outcome: str
+    reason: str
+    purpose: str
+    tier: str
+    client: str
+    streamed: bool
+    candidates: int | None
+    threshold: float | None
+    embedder: str
+    semantic_skipped: str
+    verify_mode: str
+    policy_version: int
+    switch: str
+    generation: str
+    holdout_propensity: float
+    held_out: bool
+    stored: bool
+    store_reason: str
+    provider: str
+    response_model: str
+    finish_reasons: tuple[str, ...]
+    error_type: str
+    status: int
+
+
+def state_of(lookup: Lookup, *, provider: str) -> State:
+    """Return the part of it that many lookups share."""
+    request, policy = lookup.request, lookup.space.policy
+    return State(
+        lookup.outcome.value,
+        lookup.reason,
+        request.purpose.value,
+        lookup.tier,
+        request.client,
+        lookup.streamed,
+        lookup.candidates,
+        # Equal states must be written alike, and 1 and 1.0 are equal.
+        None if lookup.threshold is None else float(lookup.threshold),
+        lookup.embedder,
+        lookup.semantic_skipped,
+        policy.verify_mode.value,
+        policy.version,
+        policy.switch.value,
+        lookup.space.generations.write,
+        float(lookup.holdout_propensity),
+        lookup.held_out,
+        lookup.stored,
+        lookup.store_reason,
+        provider,
+        lookup.response_model,
+        lookup.finish_reasons,
+        lookup.error_type,
+        lookup.status,
+    )
+
+
+def state_attributes(state: State) -> dict[str, Value]:
+    """Return a state as attributes."""
+    raw: dict[str, Value | None] = {
+        semconv.OUTCOME: state.outcome,
+        semconv.REASON: state.reason,
+        semconv.PURPOSE: state.purpose,
+        semconv.TIER: state.tier,
+        semconv.CLIENT: printable(state.client),
+        semconv.STREAMED: state.streamed,
+        semconv.CANDIDATES: state.candidates,
+        semconv.THRESHOLD: state.threshold,
+        semconv.VERIFY_MODE: state.verify_mode,
+        semconv.EMBEDDER: state.embedder,
+        semconv.SEMANTIC_SKIPPED: state.semantic_skipped,
+        semconv.POLICY_VERSION: state.policy_version,
+        semconv.SWITCH: state.switch,
+        semconv.GENERATION: state.generation,
+        semconv.HOLDOUT_PROPENSITY: state.holdout_propensity,
+        semconv.HELD_OUT: state.held_out,
+        semconv.STORED: state.stored,
+        semconv.STORE_REASON: state.store_reason,
+        semconv.GENAI_OPERATION: "embeddings" if state.reason == "embeddings" else "chat",
+        semconv.GENAI_PROVIDER: state.provider,
+        semconv.GENAI_RESPONSE_MODEL: printable(state.response_model),
+        semconv.GENAI_FINISH_REASONS: tuple(map(printable, state.finish_reasons)),
+        semconv.ERROR_TYPE: state.error_type,
+        semconv.HTTP_STATUS: state.status,
+    }
+    return _told(raw)
+
+
+def course_attributes(lookup: Lookup, settings: EngineSettings) -> dict[str, Value]:
+    """Return what is another with each lookup: times, and what it met."""
+    raw: dict[str, Value | None] = {
         semconv.STEPS: orjson.dumps([[step.name, step.start_us, step.duration_us] for step in lookup.steps]).decode(),
         semconv.LOOKUP_MS: lookup.lookup_ms,
         semconv.UPSTREAM_MS: lookup.upstream_ms,
-        semconv.GENAI_OPERATION: "embeddings" if lookup.reason == "embeddings" else "chat",
-        semconv.GENAI_PROVIDER: provider,
-        semconv.GENAI_REQUEST_MODEL: lookup.model,
-        semconv.GENAI_RESPONSE_MODEL: printable(lookup.response_model),
-        semconv.GENAI_FINISH_REASONS: tuple(map(printable, lookup.finish_reasons)),
-        semconv.ERROR_TYPE: lookup.error_type,
-        semconv.HTTP_STATUS: lookup.status,
+        semconv.PROMPT_SIMHASH: lookup.simhash,
     }
+    if lookup.agreement_ratio is not None:
+        raw[semconv.HOLDOUT_AGREEMENT] = lookup.agreement_ratio
+    if lookup.judged is not None:
+        raw[semconv.JUDGE] = lookup.judged.word.value
+        raw[semconv.JUDGE_REMEMBERED] = lookup.judged.remembered
     _add_entry(raw, lookup)
     _add_usage(raw, lookup)
-    # A client that wants nothing of it kept means its text on a span as well.
-    recorded = settings.record_prompts and not request.no_store
-    _add_candidate(raw, lookup, recorded=recorded)
-    if recorded:
-        _add_prompt(raw, lookup, settings)
-    return {name: value for name, value in raw.items() if value is not None and value not in ("", ())}
+    _add_candidate(raw, lookup, recorded=is_recorded(lookup, settings))
+    return _told(raw)
+
+
+def _told(raw: dict[str, Value | None]) -> dict[str, Value]:
+    # What is true is told without a comparison: most of it is.
+    return {name: value for name, value in raw.items() if value or (value is not None and value not in ("", ()))}
 
 
 def _add_entry(raw: dict[str, Value | None], lookup: Lookup) -> None:

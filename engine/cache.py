@@ -102,17 +102,7 @@ class Cache:
         """Return what the cache has for this request. Raises InvalidRequest."""
         started_ns, started = time.time_ns(), time.perf_counter()
         space = self.view.space(request.namespace)
-        canonicalised = partial(
-            canonicalise,
-            request.body,
-            namespace=request.namespace,
-            tenant=request.tenant,
-            model_version=request.model_version,
-            secret=self._settings.secret,
-            normaliser=space.policy.normaliser,
-        )
-        plain = space.policy.normaliser is Normaliser.NONE
-        canonical = canonicalised() if plain else await self._aside.run(space.policy.normaliser, canonicalised)
+        canonical = await self._canonical(request, space.policy.normaliser)
         lookup = Lookup(
             request,
             started_ns,
@@ -138,6 +128,24 @@ class Cache:
             lookup.store_reason = unstorable(lookup)
         lookup.lookup_ms = (time.perf_counter() - started) * 1000
         return lookup
+
+    async def _canonical(self, request: CacheRequest, normaliser: Normaliser) -> Canonical:
+        by = (request.namespace, request.tenant, request.model_version, normaliser)
+        if request.known is not None and (known := request.known.forms.get(by)) is not None:
+            return known
+        canonicalised = partial(
+            canonicalise,
+            request.body,
+            namespace=request.namespace,
+            tenant=request.tenant,
+            model_version=request.model_version,
+            secret=self._settings.secret,
+            normaliser=normaliser,
+        )
+        canonical = canonicalised() if normaliser is Normaliser.NONE else await self._aside.run(normaliser, canonicalised)
+        if request.known is not None:
+            request.known.keep(request.known.forms, by, canonical)
+        return canonical
 
     async def _decide(self, lookup: Lookup, canonical: Canonical) -> None:
         request = lookup.request

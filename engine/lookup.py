@@ -5,19 +5,45 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from engine.judge import Opinion
+from engine.keys import Canonical
 from engine.types import Candidate, Entry, GroupFingerprint, Namespace, Outcome, Purpose, ServingKey, Step, Usage
+
+T = TypeVar("T")
 
 NO_USAGE = Usage()
 NO_KEY, NO_GROUP = ServingKey(""), GroupFingerprint()
+
+
+class Known:
+    """A request's body that is kept, since the same bytes mostly come again. Nothing may change it.
+
+    forms: its canonical forms. told: what telemetry writes of it. Each by all that it depends on beside the body; FORMS of each at most.
+    """
+
+    __slots__ = ("body", "forms", "told")
+
+    FORMS = 4
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        self.body = body
+        self.forms: dict[tuple[object, ...], Canonical] = {}
+        self.told: dict[tuple[object, ...], bytes] = {}
+
+    def keep(self, among: dict[tuple[object, ...], T], by: tuple[object, ...], made: T) -> None:
+        """Keep what was made in `forms` or `told`, in place of all the others when there are too many."""
+        if len(among) >= self.FORMS:
+            among.clear()
+        among[by] = made
 
 
 class CacheRequest(NamedTuple):
     """A chat request as the gateway hands it over.
 
     body: the parsed JSON object of POST /v1/chat/completions. no_store: do not keep the answer. refresh: do not serve one.
+    known: of this very body, None = it is not kept.
     """
 
     body: Mapping[str, Any]
@@ -28,6 +54,7 @@ class CacheRequest(NamedTuple):
     no_store: bool = False
     refresh: bool = False
     client: str = ""
+    known: Known | None = None
 
 
 @dataclass(slots=True)

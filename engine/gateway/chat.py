@@ -16,10 +16,11 @@ from engine.gateway.completions import Completions
 from engine.gateway.errors import RawHeaders, from_engine, send_error, send_response
 from engine.gateway.exchange import JSON_TYPE, Exchange, fail, note, shareable_headers
 from engine.gateway.flights import Flights
-from engine.gateway.inbound import Inbound, inbound_of, json_object, read_body
+from engine.gateway.inbound import Inbound, inbound_of, read_body
+from engine.gateway.recent import Recent
 from engine.gateway.relay import Relay
 from engine.gateway.stream import replay
-from engine.lookup import CacheRequest
+from engine.lookup import CacheRequest, Known
 from engine.types import Purpose
 
 STREAM_HEADERS: RawHeaders = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
@@ -44,6 +45,7 @@ class Chat:
         self._flights = flights
         self._max_body_bytes = max_body_bytes
         self._now_ms = now_ms
+        self._recent = Recent()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -69,10 +71,18 @@ class Chat:
         identity = self._auth.identify(inbound.authorization, inbound.raw)
         identity.check(namespace=inbound.namespace, model_version=inbound.model_version)
         raw = await read_body(receive, content_length=inbound.content_length, max_bytes=self._max_body_bytes)
-        return await self.ask(inbound, identity, json_object(raw), raw)
+        known = self._recent.read(raw)
+        return await self.ask(inbound, identity, known.body, raw, known=known)
 
     async def ask(
-        self, inbound: Inbound, identity: Identity, body: dict[str, Any], raw: bytes, *, purpose: Purpose = Purpose.TRAFFIC
+        self,
+        inbound: Inbound,
+        identity: Identity,
+        body: dict[str, Any],
+        raw: bytes,
+        *,
+        purpose: Purpose = Purpose.TRAFFIC,
+        known: Known | None = None,
     ) -> Exchange:
         """Return the exchange with its lookup made. Raises InvalidRequest."""
         request = CacheRequest(
@@ -84,6 +94,7 @@ class Chat:
             no_store=inbound.no_store,
             refresh=inbound.refresh,
             client=inbound.client,
+            known=known,
         )
         # A query string may change the answer in ways that the key knows nothing of.
         lookup = self._boundary.bypass(request, "query_string") if inbound.query else await self._boundary.lookup(request)

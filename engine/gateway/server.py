@@ -32,6 +32,7 @@ from engine.errors import EngineError
 from engine.gateway.auth import Auth
 from engine.gateway.boundary import Boundary
 from engine.gateway.chat import Chat
+from engine.gateway.completions import PATH as CHAT_PATH
 from engine.gateway.completions import Completions
 from engine.gateway.control_api import ControlApi
 from engine.gateway.embeddings import Embeddings
@@ -111,14 +112,14 @@ def create_app(settings: GatewaySettings, place: Place | None = None) -> Starlet
 
     app = Starlette(
         routes=[
-            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route(CHAT_PATH, chat, methods=["POST"]),
             Route("/v1/embeddings", Embeddings(auth=auth, boundary=boundary, passthrough=passthrough), methods=["POST"]),
             Route("/v1/{rest:path}", passthrough),
             Route("/healthz", pages.healthz),
             Route("/metrics", pages.metrics),
             *control.routes(),
         ],
-        middleware=[Middleware(Guard, bind=settings.bind)],
+        middleware=[Middleware(Guard, bind=settings.bind, straight={CHAT_PATH: chat})],
         lifespan=lifespan,
         exception_handlers={HTTPException: _refused, Exception: _broken},
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,11 @@ from engine import semconv
 from engine.metrics import Metrics, totals
 
 ANSWER_S = 2.0  # a scrape waits so long for a process that does not answer; then it is shown as down
+# A process gives a sign of life on the file of its socket every BEAT_S. One that gave none for SILENT_S, or none since it last did not
+# answer, is stopped or hangs: it is asked all the same, and not waited for.
+BEAT_S = 1.0
+SILENT_S = 3.0
+SILENT_ANSWER_S = 0.1
 
 Json = dict[str, Any]
 
@@ -43,14 +50,27 @@ class Siblings:
         self._gateway_id = gateway_id
         self._pid = pid
         self._server: asyncio.Server | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self._unanswered: dict[int, float] = {}  # process -> its last sign of life when it did not answer
 
     async def start(self) -> None:
         """Answer the others from now on."""
         path = self._path(self._number)
         path.unlink(missing_ok=True)  # of a process that was killed
         self._server = await asyncio.start_unix_server(self._answer, path)
+        self._beating = asyncio.create_task(self._beat(path), name="cachescope-sibling")
+
+    async def _beat(self, path: Path) -> None:
+        with contextlib.suppress(OSError):  # the folder is removed when the parent ends, and all with it
+            while True:
+                os.utime(path)
+                await asyncio.sleep(BEAT_S)
 
     async def close(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+            self._beating = None
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -78,15 +98,23 @@ class Siblings:
     async def _of(self, number: int) -> Figures:
         if number == self._number:
             return Figures(number, self._gateway_id, self._pid, self._metrics.families())
+        path = self._path(number)
         try:
-            async with asyncio.timeout(ANSWER_S):
-                reader, writer = await asyncio.open_unix_connection(self._path(number))
+            alive_s = path.stat().st_mtime
+        except OSError:
+            return Figures(number)  # it has not started yet, or is gone
+        silent = time.time() - alive_s > SILENT_S or self._unanswered.get(number) == alive_s
+        try:
+            async with asyncio.timeout(SILENT_ANSWER_S if silent else ANSWER_S):
+                reader, writer = await asyncio.open_unix_connection(path)
                 try:
                     told = json.loads(await reader.read())
                 finally:
                     writer.close()
         except (OSError, TimeoutError, ValueError):
+            self._unanswered[number] = alive_s
             return Figures(number)
+        self._unanswered.pop(number, None)
         return Figures(number, told["gateway_id"], told["pid"], [_family(family) for family in told["families"]])
 
 

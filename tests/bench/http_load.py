@@ -76,17 +76,21 @@ class _Connection(asyncio.Protocol):
                 self.ended.set_exception(exc)
 
 
-async def _run(port: int, connections: int, seconds: float, body: bytes) -> Load:
-    head = (
+def head(port: int, length: int) -> bytes:
+    """Return the head of the request, for a body of this length."""
+    return (
         f"POST {PATH} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\nauthorization: Bearer sk-test\r\n"
-        f"content-length: {len(body)}\r\n\r\n"
-    )
+        f"content-length: {length}\r\n\r\n"
+    ).encode()
+
+
+async def _run(port: int, connections: int, seconds: float, body: bytes) -> Load:
+    request = head(port, len(body)) + body
     taken: list[float] = []
     begun = time.perf_counter()
     loop = asyncio.get_running_loop()
     made = [
-        await loop.create_connection(lambda: _Connection(head.encode() + body, begun + seconds, taken), "127.0.0.1", port)
-        for _ in range(connections)
+        await loop.create_connection(lambda: _Connection(request, begun + seconds, taken), "127.0.0.1", port) for _ in range(connections)
     ]
     await asyncio.gather(*(protocol.ended for _, protocol in made))
     spent = time.perf_counter() - begun

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,8 @@ from typing import Any
 import httpx
 import pytest
 
+from engine.gateway.siblings import Siblings
+from engine.metrics import Metrics
 from tests.engine.gateway.conftest import ADMIN, ask, cache_status
 from tests.support.servers import free_port, wait_for
 from tests.support.upstream import StubUpstream
@@ -214,9 +218,31 @@ def test_a_scrape_says_which_process_does_not_answer_and_without_the_parent_all_
             os.kill(pids[1], signal.SIGCONT)
         assert 'cachescope_process_up{process="0"} 1.0' in page
         assert 'cachescope_process_up{process="1"} 0.0' in page
+        wait_for(pair.is_whole, what="the stopped process is heard again")
         pair.parent.kill()
         wait_for(lambda: not _lives(pids[0]) and not _lives(pids[1]), what="the processes stop")
         assert not list(Path(folder).iterdir())
+
+
+async def test_a_process_without_a_sign_of_life_is_asked_but_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.gateway.siblings.ANSWER_S", 3_600)
+    with tempfile.TemporaryDirectory(prefix="cachescope-test-") as name, socket.socket(socket.AF_UNIX) as stopped:
+        folder = Path(name)
+        stopped.bind(str(folder / "1.sock"))
+        stopped.listen()  # the kernel takes what comes, and nobody answers
+        os.utime(folder / "1.sock", (0, 0))
+        one, three = (Siblings(Metrics(), number=number, count=4, folder=folder, gateway_id=f"gw{number}", pid=number) for number in (0, 2))
+        await one.start()
+        await three.start()
+        os.utime(folder / "2.sock", (0, 0))  # it has not got to it for long, and answers
+        try:
+            async with asyncio.timeout(60):
+                found = await one.all()
+        finally:
+            await one.close()
+            await three.close()
+    assert [figures.families is not None for figures in found] == [True, False, True, False]
+    assert [figures.gateway_id for figures in found] == ["gw0", "", "gw2", ""]
 
 
 def _lives(pid: int) -> bool:
