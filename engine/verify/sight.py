@@ -36,7 +36,9 @@ class Piece:
     def operand(self) -> bool:
         """Return whether it stands in formulas even between blanks: a number, a letter, an identifier."""
         text = self.text
-        return self.kind == "number" or (self.kind == "word" and (len(text) == 1 or not text.isalpha() or text[1:] != text[1:].lower()))
+        return self.kind == "number" or (
+            self.kind == "word" and (len(text) == 1 or not text.isalpha() or (text[1:] != text[1:].lower() and not text.isupper()))
+        )
 
     def prose(self) -> bool:
         return self.kind == "han" or (self.kind == "word" and len(self.text) > 1 and self.text.isalpha())

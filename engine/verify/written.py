@@ -19,6 +19,7 @@ _SAME = str.maketrans({
 _FOLDED = frozenset("wide narrow compat initial medial final isolated noBreak small square vertical".split())
 # Before a mark that is quoted and spoken of: `;` or "." are signs then, whatever they are in a sentence.
 SPOKEN_OF = "\ue000"
+_CURLY = re.compile("[“「]([^”」\n]{2,200})[”」]")  # as prose quotes; code has straight ones
 _STRANGE = re.compile(r"[^\x00-\x7f\u3400-\u9fff\uac00-\ud7a3]")
 _RAISED = re.compile("[²³¹ʰ-ʸˠ-ˤᴬ-ᵡᵸᶛ-ᶿ⁰-ⁿ]+")
 _LOWERED = re.compile("([A-Za-z)]?)([ᵢ-ᵪ₀-ₜⱼ]+)([0-9A-Za-z]?)")
@@ -66,7 +67,7 @@ _STEPS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
 def written(text: str) -> str:
     """Return the text with one form for each sign. text: NFC, at most 2,000 characters."""
     if not text.isascii():
-        text = text.translate(_SAME)
+        text = _CURLY.sub(r" \1 ", text).translate(_SAME)
         text = _LOWERED.sub(_lowered, raised(text))
         text = _STRANGE.sub(lambda match: _folded(match[0]), text)
     for pattern, replacement in _STEPS:
