@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from engine.verify import lexicon_en as lexicon
 from engine.verify import units, wordnet
 from engine.verify.stems import stem
-from engine.verify.written import SPOKEN_OF
+from engine.verify.written import SPOKEN_OF, TAKEN
 
 _ORDERED = frozenset("< > <= >= -> <- => <=> <-> >> <<".split())
 _NAMED = frozenset("is does do did the a an use using used of symbol sign operator character called type".split()) | {SPOKEN_OF}
@@ -79,7 +79,7 @@ class Sight:
     def kept(self) -> bool:
         """Return whether it is a sign rather than punctuation of a sentence."""
         text = self.text
-        if text != SPOKEN_OF and not self.near and not self.close and self.before.text.lower() in _NAMED:
+        if text not in {SPOKEN_OF, TAKEN} and not self.near and not self.close and self.before.text.lower() in _NAMED:
             # A dash or a quote that stands alone is one badly set more often than one spoken of.
             return text not in {"-", "--", "'", '"'} or self.before.text == SPOKEN_OF or self.after.text.lower() in _SAID_OF
         judge = _JUDGED.get(text)
@@ -217,5 +217,5 @@ _JUDGED: dict[str, Callable[[Sight], bool]] = {
     "~": Sight._tilde,
     "°": Sight._degree,
     **dict.fromkeys(units.SIGNS, Sight._money),
-    **dict.fromkeys((",", ";", SPOKEN_OF), lambda sight: False),
+    **dict.fromkeys((",", ";", SPOKEN_OF, TAKEN), lambda sight: False),
 }

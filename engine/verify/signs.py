@@ -13,7 +13,7 @@ import unicodedata
 
 from engine.verify import units
 from engine.verify.sight import NOTHING, Piece, Sight
-from engine.verify.written import written
+from engine.verify.written import TAKEN, written
 
 MAX_SPANS = 64
 _SPAN_CHARS = 48  # of a span as it is kept; a longer one ends in a digest of all of it
@@ -48,11 +48,11 @@ def read(text: str) -> tuple[list[str], list[str]]:
 
     def address(match: re.Match[str]) -> str:
         found.append(((match[1] or match[2]).rstrip("/.,?!").casefold(), "."))
-        return " , "
+        return f" {TAKEN} "
 
     plain = _ADDRESS.sub(address, plain)
     pictures = sorted({"".join(match[0].split()) for match in _PICTURES.finditer(plain)})
-    plain = _PICTURES.sub(" , ", plain)
+    plain = _PICTURES.sub(f" {TAKEN} ", plain)
     for _ in range(2):  # a quotation may hold another
         plain = _QUOTED.sub(r" \2 ", plain)
     pieces = [Piece(match.lastgroup or "", match[0]) for match in _TOKEN.finditer(plain)]

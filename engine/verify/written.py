@@ -14,11 +14,12 @@ from engine.verify import quantities
 _SAME = str.maketrans({
     "“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "‚": "'", "–": "-", "‐": "-", "‑": "-", "−": "-", "×": "*", "∗": "*", "⋅": "*", "÷": "/", "⁄": "/",
     "∕": "/", "≤": "<=", "≥": ">=", "⩽": "<=", "⩾": ">=", "≦": "<=", "≧": ">=", "≠": "!=", "→": "->", "⟶": "->", "←": "<-", "⟵": "<-", "⇒": "=>", "↔": "<->",
-    "∶": ":", "~": "~", "〜": "~", "￥": "¥", "™": "", "®": "", "℠": "", "ª": "a", "º": "o", "\ufe0e": "", "\ufe0f": "", "\u200d": "", "\u200b": "", "\ufeff": "", "\u00ad": "", "\ue000": "\ue001",
+    "∶": ":", "~": "~", "〜": "~", "￥": "¥", "™": "", "®": "", "℠": "", "ª": "a", "º": "o", "\ufe0e": "", "\ufe0f": "", "\u200d": "", "\u200b": "", "\ufeff": "", "\u00ad": "", "\ue000": "\ue002", "\ue001": "\ue002",
 })  # fmt: skip
 _FOLDED = frozenset("wide narrow compat initial medial final isolated noBreak small square vertical".split())
 # Before a mark that is quoted and spoken of: `;` or "." are signs then, whatever they are in a sentence.
 SPOKEN_OF = "\ue000"
+TAKEN = "\ue001"  # in the place of what is compared elsewhere: a date, a time, an address
 _CURLY = re.compile("[“「]([^”」\n]{2,200})[”」]")  # as prose quotes; code has straight ones
 _STRANGE = re.compile(r"[^\x00-\x7f\u3400-\u9fff\uac00-\ud7a3]")
 _RAISED = re.compile("[²³¹ʰ-ʸˠ-ˤᴬ-ᵡᵸᶛ-ᶿ⁰-ⁿ]+")
@@ -37,8 +38,8 @@ _DIGITS = "零〇一二两三四五六七八九十百千"
 
 _STEPS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     # What other rules compare: dates, times, and abbreviations whose slash is none.
-    (re.compile(r"(?<!\d)\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d{2})(?![\d/])"), " , "),
-    (re.compile(r"(?<![\d:])\d{1,2}:\d{2}(?::\d{2})?(?![\d:])"), " , "),
+    (re.compile(r"(?<!\d)\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d{2})(?![\d/])"), f" {TAKEN} "),
+    (re.compile(r"(?<![\d:])\d{1,2}:\d{2}(?::\d{2})?(?![\d:])"), f" {TAKEN} "),
     (re.compile(r"\b(?:w/o|n/a|i/o|a/c|c/o|24/7|a/b(?= test))(?!\w)|\bw/(?=\s|\w)", re.I), " "),
     # Marks of a list, of a heading and of stress; a smile.
     (re.compile(r"(?m)^[ \t]*(?:[-*•·●]|[+>](?=[ \t]+\D)|#{1,6}|\d{1,2}[.)、])[ \t]+"), " "),

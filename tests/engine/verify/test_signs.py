@@ -127,6 +127,7 @@ SERVES = [
     ("What is the difference between == and ===?", "What is the difference between === and ==?"),
     ("Does R&D pay?", "does R&D pay"),
     ("The 🤗 library", "The library"),
+    ("Is the 17:00 train late?", "Is the 5 pm train late?"),
     ("Is my card blocked! please help", "Is my card blocked? please help"),
     ("How do I polish it?", "how do i polish it"),
     ("How do I install python on Ubuntu?", "How do I install Python on Ubuntu?"),
