@@ -11,7 +11,7 @@ from engine.verify import acts, names, units, wordnet
 from engine.verify import lexicon_en as lexicon
 from engine.verify.stems import stem
 
-_TOKEN = re.compile(r"[\u4e00-\u9fff]|\d+(?:[.,:]\d+)*|[^\W\d_]+(?:[-'][^\W\d_]+)*|[+\-*/=<>→](?=\s)|->")
+_TOKEN = re.compile(r"[\u4e00-\u9fff]|\d+(?:[.,:]\d+)*|[^\W\d_]+(?:[-'][^\W\d_]+)*|→(?=\s)|->")
 _CAPITAL = re.compile(r"[A-Z][A-Za-z]+(?:'[a-z]+)?|[A-Z](?![A-Za-z'])")
 _SENTENCE_END = frozenset('.!?:;\n"“(—-')
 _CONTRACTIONS = {"won't": "will not", "can't": "can not", "cannot": "can not", "shan't": "shall not", "ain't": "is not", "let's": "let us"}

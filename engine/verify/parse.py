@@ -10,10 +10,11 @@ from typing import Any
 
 import orjson
 
-from engine.verify import english, names, quantities, units
+from engine.verify import english, letters, names, quantities, signs, units
 from engine.verify.chinese import read as read_chinese
+from engine.verify.written import raised
 
-VERSION = 3  # part of every parse: parses of another version are never compared
+VERSION = 4  # part of every parse: parses of another version are never compared
 MAX_CHARS = 2_000
 MAX_ITEMS = 64
 
@@ -48,6 +49,9 @@ _OPERATOR = re.compile(
 )
 _OPERATORS = {"×": "*", "÷": "/", "−": "-", "plus": "+", "minus": "-", "times": "*", "multiplied by": "*", "divided by": "/",
               "加": "+", "减": "-", "乘": "*", "乘以": "*", "除以": "/"}  # fmt: skip
+# What may differ between two texts that are taken for one without any rule.
+_SENTENCE = re.compile(r"[\s.,;:!?…'\"‘’“”、。，；：？！]+")
+_AREA = re.compile(r"(?<=\d)\s?(k?m|ft)[2²](?![A-Za-z\d])")
 _UNIT_LIKE = re.compile(r"^[vV]\d+(?:\.\d+)*$")
 
 
@@ -67,18 +71,24 @@ def parse(text: str) -> str:
     Never raises. Fields: v version, l language, n numbers, o ordinals, d dates, e entities, u units named without a number,
     x antonym axes, b one-character axes, g negators, q quantifiers, k what is asked for, s the sequence of tokens, w content tokens, j what stands before and after
     each of them, r the sequence without a question's frame, f and t what
-    stands in the from and to roles, y what stands before `to`, a the main verbs, h hash of a text that was cut.
+    stands in the from and to roles, y what stands before `to`, a the main verbs, m signs with what stands beside them, i pictures, c units and p words by their case, z digest of the text but for case and sentence punctuation (two texts have one parse
+    only if they have one digest), h hash of a text that was cut.
     """
-    clean = unicodedata.normalize("NFKC", text[:MAX_CHARS].encode("utf-8", "replace").decode())[: 2 * MAX_CHARS]
+    exact = unicodedata.normalize("NFC", text[:MAX_CHARS].encode("utf-8", "replace").decode())[:MAX_CHARS]
+    clean = raised(_AREA.sub(r" sq\1", exact))
+    clean = unicodedata.normalize("NFKC", clean)[: 2 * MAX_CHARS]
     clean = clean.replace("’", "'").replace("‘", "'")
     lang = language(clean)
     entities: list[str] = []
     entities.extend(_OPERATORS.get(sign.lower(), sign) for sign in _OPERATOR.findall(clean))
+    clean = _OPERATOR.sub(lambda match: match[0].replace(match[1], _OPERATORS.get(match[1].lower(), match[1])), clean)
     blanked = _LITERALS.sub(lambda match: _literal(match, entities), clean)
     found = quantities.extract(blanked, han=bool(_HAN.search(blanked)))
     reader = read_chinese if lang == "zh" else english.read
     fields = reader(clean, found.rest, lang)
     entities.extend(fields.pop("e"))
+    spans, pictures = signs.read(exact)
+    by_case, capitals = letters.read(exact)
     record: dict[str, Any] = {
         "v": VERSION,
         "l": lang,
@@ -87,6 +97,11 @@ def parse(text: str) -> str:
         "d": sorted(set(found.dates))[:MAX_ITEMS],
         "e": sorted({names.ALIASES.get(entity, entity) for entity in entities if entity})[:MAX_ITEMS],
         **fields,
+        "m": spans,
+        "i": pictures[:MAX_ITEMS],
+        "c": by_case[:MAX_ITEMS],
+        "p": capitals[:MAX_ITEMS],
+        "z": hashlib.sha256(_SENTENCE.sub(" ", exact).strip().casefold().encode()).hexdigest()[:16],
     }
     if len(text) > MAX_CHARS:
         record["h"] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -71,7 +71,7 @@ def _han_unit(name: str) -> str:
 
 
 _NUMBER = re.compile(
-    rf"(?P<sign>[{units.SIGNS}])?\s?(?<![A-Za-z\d_.\-])(?P<num>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d+(?:\.\d+)*)"
+    rf"(?P<sign>[{units.SIGNS}])?\s?(?<![A-Za-z\d_.])(?<![A-Za-z_]-)(?P<num>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d+(?:\.\d+)*)"
     r"(?P<ord>st|nd|rd|th)?(?P<scale>[kK](?![A-Za-z])|\s?(?:thousand|million|billion|trillion|万亿|千万|百万|万|亿)(?![A-Za-z]))?"
     rf"(?P<unit>\s?-?(?:square |degrees? )?(?:[A-Za-z]+(?:/h)?|[°%‰][CF]?|[{units.SIGNS}])|{'|'.join(map(_han_unit, units.HAN_UNITS))})?(?![A-Za-z\d])",
 )
@@ -190,9 +190,9 @@ def _word_number(match: re.Match[str], text: str) -> str:
 def _han_number(match: re.Match[str]) -> str:  # noqa: PLR0911 — one return for each way a numeral is no number
     numeral, after = match["num"], match.string[match.end() : match.end() + 1]
     if match["share"]:
-        return f"{_han_value(numeral)}{_han_fraction(match['half'])}%"
+        return f"{han_value(numeral)}{_han_fraction(match['half'])}%"
     if match["ord"]:
-        return f"{_han_value(numeral)}th "
+        return f"{han_value(numeral)}th "
     if numeral[0] in "百千万亿":
         return match[0]
     if len(numeral) == 1 and (after not in zh.MEASURES or not after):
@@ -203,15 +203,15 @@ def _han_number(match: re.Match[str]) -> str:  # noqa: PLR0911 — one return fo
         return match[0]
     if match["half"] and not (len(match["half"]) > 1 and after in "万亿倍个米公千元块度%"):
         # 九点三十: a time, not 9.3.
-        return f"{_han_value(numeral)}点{_han_value(match['half'][1:])}"
-    return f"{_han_value(numeral)}{_han_fraction(match['half'])}"
+        return f"{han_value(numeral)}点{han_value(match['half'][1:])}"
+    return f"{han_value(numeral)}{_han_fraction(match['half'])}"
 
 
 def _han_fraction(text: str | None) -> str:
     return "." + "".join(str(zh.DIGITS[digit]) for digit in text[1:]) if text else ""
 
 
-def _han_value(numeral: str) -> int:
+def han_value(numeral: str) -> int:
     """Return the value of Chinese numerals: 三千五百 = 3500, 三千五 = 3500, 二〇二四 = 2024."""
     if not any(char in zh.SCALES for char in numeral):
         return int("".join(str(zh.DIGITS[char]) for char in numeral))

@@ -12,6 +12,7 @@ from engine.types import Verdict, VerifyMode
 from engine.verify import lexicon_zh, names, quantities
 from engine.verify.clauses import modal, subject
 from engine.verify.compare import COMPARED, Parse, both, middles, only
+from engine.verify.marks import capital, case, sign
 from engine.verify.parse import VERSION
 from engine.verify.stems import stem
 from engine.verify.wording import act, addition, inserted, replaced, substitution, unlike
@@ -37,6 +38,7 @@ def verify(query_parse: str, candidate_parse: str, *, mode: VerifyMode) -> tuple
 
     A parse that is empty, broken or of another version is vetoed: what cannot be checked must not serve.
     """
+    # One parse, so one digest of the two texts: they are the same but for case and sentence punctuation, and no sign or unit differs.
     if query_parse and query_parse == candidate_parse:
         return () if _load(query_parse) is not None else (Verdict("unparsed", veto=True),)
     left, right = _load(query_parse), _load(candidate_parse)
@@ -283,6 +285,9 @@ RULES: dict[str, Rule] = {
     "date": date,
     "antonym": antonym,
     "direction": direction,
+    "sign": sign,
+    "case": case,
+    "capital": capital,
     "negation": negation,
     "entity": entity,
     "unit": unit,
@@ -299,8 +304,9 @@ RULES: dict[str, Rule] = {
     "substitution": substitution,
     "addition": addition,
 }
-SAFE = frozenset({"number", "date", "antonym", "direction", "cut"})
+SAFE = frozenset({"number", "date", "antonym", "direction", "sign", "case", "cut"})
 HARD = SAFE | {
+    "capital",
     "negation",
     "entity",
     "unit",
@@ -316,7 +322,7 @@ HARD = SAFE | {
 }
 # What differs is a value of one and the same question: the next candidate may have the right one. Any other veto says that another
 # thing is asked, and what stands next among the neighbours of another question is more often wrong still (ADR 033).
-VALUES = SAFE | {"entity", "unit", "number_one_sided", "date_one_sided", "act", "unparsed"}
+VALUES = SAFE | {"capital", "entity", "unit", "number_one_sided", "date_one_sided", "act", "unparsed"}
 MODES: dict[VerifyMode, frozenset[str]] = {
     VerifyMode.SAFE: SAFE,
     VerifyMode.HARD: HARD,

@@ -29,7 +29,7 @@ volume cup 0 cup cups 杯
 volume tbsp 0 tbsp tablespoon tablespoons 汤匙
 volume tsp 0 tsp teaspoon teaspoons 茶匙
 area m2 1 sqm m2 平方米 平米
-area km2 1000000 km2 平方公里
+area km2 1000000 km2 sqkm 平方公里 平方千米
 area ft2 0.09290304 sqft 平方英尺
 area acre 4046.8564224 acre acres 英亩
 area ha 10000 hectare hectares 公顷

@@ -1,0 +1,211 @@
+"""The signs of a text that are no sentence punctuation, with what stands beside them: 2⁵, a?.b, chmod +x, C++, 5!, A→B, -5.
+
+Read before compatibility characters are folded, for that folding makes 25 of 2⁵. A sign goes with its operands as one *span*; the prose
+around it stays out, so that one formula in two sentences is one span.
+"""
+
+# ruff: noqa: SIM905 — lists of words read, diff and are searched better as one text
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+
+from engine.verify import units
+from engine.verify.sight import NOTHING, Piece, Sight
+from engine.verify.written import TAKEN, written
+
+MAX_SPANS = 64
+_SPAN_CHARS = 48  # of a span as it is kept; a longer one ends in a digest of all of it
+_HAN_OPERAND = 2  # characters beside an arrow or a comparison: 北京→上海
+
+_HAN = "\u3400-\u9fff\uac00-\ud7a3\u3040-\u30ff々〇"
+_TOKEN = re.compile(
+    r"(?P<blank>\s+)"
+    r"|(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])|\d+(?:\.\d+)*)"
+    rf"|(?P<han>[{_HAN}]+)|(?P<word>[^\W\d{_HAN}][^\W{_HAN}]*)"
+    r"|(?P<sign><=>|<->|===|!==|>>>|\?\.(?!\.)|\?\?=?|\.{2,}=?|->|<-|=>|<=|>=|==|!=|\+\+|--|&&|\|\||\*\*|<<|>>|//|::|:=|[-+*/%&|^]=|''|\"\"|[^\w\s]|.)"
+)
+_ADDRESS = re.compile(r"https?://([^\s\"'<>，。]{3,200})|([\w.+-]{1,64}@[\w-]+\.[\w.-]{1,64})", re.ASCII)
+_QUOTED = re.compile(r"(?<![\w(\[{=+])([\"'])(?!\s)([^\"\n]{2,200}?)(?<!\s)\1(?!\w)")
+_PICTURES = re.compile("(?:[\U0001f1e6-\U0001faff\u2600-\u27bf\U0001f3fb-\U0001f3ff]\\s*)+")
+_SYMMETRIC = frozenset(("", *"and or vs versus with 和 与 跟 同 及 或 还是".split()))
+_BRACKETS = {")": "([", "]": "[(", "}": "{"}  # an interval may be open on one side
+_IDENTIFIER = re.compile(r"\w+$")
+_ENDING = frozenset(".,;:!?")
+_SOFT = frozenset(",;:")
+_CASELESS = re.compile(r"^(?:[cf](?:\+\+|#)|\.net|[a-z]{1,2}[+-]|[@#].*)$", re.I)  # written in small letters as often as not
+_SHORT = 2
+
+
+def read(text: str) -> tuple[list[str], list[str]]:
+    """Return the spans in their order, each once, and the pictures, which are decoration more often than not.
+
+    text: NFC, as it was written, at most 2,000 characters. At most 64 spans: the last of more is a digest of the rest. Never raises.
+    """
+    plain = written(text)
+    found: list[tuple[str, str]] = []  # a span, and the prose before it
+
+    def address(match: re.Match[str]) -> str:
+        found.append(((match[1] or match[2]).rstrip("/.,?!").casefold(), "."))
+        return f" {TAKEN} "
+
+    plain = _ADDRESS.sub(address, plain)
+    pictures = sorted({"".join(match[0].split()) for match in _PICTURES.finditer(plain)})
+    plain = _PICTURES.sub(f" {TAKEN} ", plain)
+    for _ in range(2):  # a quotation may hold another
+        plain = _QUOTED.sub(r" \2 ", plain)
+    pieces = [Piece(match.lastgroup or "", match[0]) for match in _TOKEN.finditer(plain)]
+    _mark(pieces)
+    found += _spans(pieces)
+    return _bounded(_ordered(found)), pictures
+
+
+def _mark(pieces: list[Piece]) -> None:
+    """Say of each sign whether it is kept and what it takes with it."""
+    solid = [place for place, piece in enumerate(pieces) if piece.kind != "blank"]
+    pairs = _pairs(pieces, solid)
+    seen: list[tuple[Piece, Sight]] = []
+    for rank, place in enumerate(solid):
+        piece = pieces[place]
+        if piece.kind == "word":
+            # An identifier's underscore is a sign; so is a letter of a mathematical alphabet: ℝ.
+            piece.strong = "_" in piece.text or (len(piece.text) == 1 and "<font>" in unicodedata.decomposition(piece.text))
+        if piece.kind != "sign":
+            continue
+        near = rank > 0 and solid[rank - 1] == place - 1
+        if piece.text in "([{" or piece.text in _BRACKETS:
+            # One without the other is a sign of its own, unless it is that of `a)`.
+            piece.strong = place not in pairs and not near
+            continue
+        before = pieces[solid[rank - 1]] if rank else NOTHING
+        after = pieces[solid[rank + 1]] if rank + 1 < len(solid) else NOTHING
+        close = rank + 1 < len(solid) and solid[rank + 1] == place + 1
+        sight = Sight(piece.text, before, after, near, close, ends=_run_ends(pieces, place), first=rank < _SHORT)
+        piece.strong = sight.kept()
+        if piece.strong:
+            seen.append((piece, sight))
+        elif piece.text == "." and near and close:
+            piece.left = piece.right = before.belongs() and after.belongs()
+    for opening, closing in pairs.items():
+        if opening < closing and _formal(pieces, opening, closing):
+            _enclose(pieces, opening, closing)
+    for piece, sight in seen:
+        piece.left, piece.right = sight.takes()
+
+
+def _enclose(pieces: list[Piece], opening: int, closing: int) -> None:
+    """Put two brackets, all between them, and what touches them into one span."""
+    pieces[opening].strong = pieces[closing].strong = True
+    for place in range(opening, closing):
+        pieces[place].right = True
+    pieces[opening].left = opening > 0 and pieces[opening - 1].belongs()
+    after = pieces[closing + 1] if closing + 1 < len(pieces) else NOTHING
+    pieces[closing].right = after.kind in {"word", "number"}
+
+
+def _run_ends(pieces: list[Piece], place: int) -> bool:
+    """Return whether nothing but ends of sentences and closing quotes follows up to the next blank."""
+    place += 1
+    while (
+        place < len(pieces)
+        and pieces[place].kind == "sign"
+        and (set(pieces[place].text) <= _ENDING or pieces[place].text in "\"')]»」』”’")
+    ):
+        place += 1
+    return place == len(pieces) or pieces[place].kind == "blank"
+
+
+def _pairs(pieces: list[Piece], solid: list[int]) -> dict[int, int]:
+    """Return the places of brackets that belong together, both ways."""
+    stack: list[int] = []
+    found = {}
+    for place in solid:
+        text = pieces[place].text
+        if text in {"(", "[", "{"}:
+            stack.append(place)
+        elif text in _BRACKETS and stack and pieces[stack[-1]].text in _BRACKETS[text]:
+            opening = stack.pop()
+            found[opening], found[place] = place, opening
+    return found
+
+
+def _formal(pieces: list[Piece], opening: int, closing: int) -> bool:
+    """Return whether two brackets are signs: f(x), [1,2], {name}; not (urgent), item(s) or the empty ones of print()."""
+    inner = [piece for piece in pieces[opening + 1 : closing] if piece.kind != "blank"]
+    before = pieces[opening - 1] if opening else NOTHING
+    if pieces[opening].text == "{" or (before.belongs() and before.kind != "word"):
+        return True
+    if before.kind == "word":
+        plural = [piece.text for piece in inner] in (["s"], ["es"])
+        empty = not inner and pieces[opening].text == "("
+        return not plural and not empty and not any(piece.kind == "han" for piece in inner)
+    if any(piece.prose() and (piece.kind == "han" or len(piece.text) > _SHORT) for piece in inner):
+        return False
+    return len(inner) != 1 or pieces[opening].text == "["
+
+
+def _spans(pieces: list[Piece]) -> list[tuple[str, str]]:
+    """Return each span with the prose before it."""
+    found: list[tuple[str, str]] = []
+    prose: list[str] = []
+    run: list[int] = []
+
+    def close() -> None:
+        nonlocal prose
+        if any(pieces[place].strong for place in run):
+            text = "".join(_written(pieces, place, run) for place in run)
+            found.append((text.casefold() if _CASELESS.match(text) else text, " ".join(prose)))
+            prose = []
+        else:
+            prose += [pieces[place].text for place in run]
+        run.clear()
+
+    solid = [place for place, piece in enumerate(pieces) if piece.kind != "blank"]
+    for place in solid:
+        if run and not _joined(pieces, run[-1], place):
+            close()
+        run.append(place)
+    if run:
+        close()
+    return found
+
+
+def _joined(pieces: list[Piece], left: int, right: int) -> bool:
+    one, other = pieces[left], pieces[right]
+    if one.right or other.left:
+        return True
+    # 2x: a number and its letter, which is no unit.
+    return right == left + 1 and one.kind == "number" and other.kind == "word" and other.text.lower() not in units.UNITS
+
+
+def _written(pieces: list[Piece], place: int, run: list[int]) -> str:
+    piece = pieces[place]
+    if piece.kind == "number":
+        return piece.text.replace(",", "")
+    if piece.kind == "han" and len(run) > 1:
+        return piece.text[-_HAN_OPERAND:] if place == run[0] else piece.text[:_HAN_OPERAND] if place == run[-1] else piece.text
+    return piece.text
+
+
+def _ordered(found: list[tuple[str, str]]) -> list[str]:
+    """Return the spans, each once; those that only an `and` parts stand in one order, for they have none."""
+    groups: list[list[str]] = []
+    for span, prose in found:
+        if groups and prose.strip("\"' ,、").lower() in _SYMMETRIC:
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+    spans = dict.fromkeys(span for group in groups for span in sorted(group))
+    # Identifiers are names: in any order, and begun with a capital where a sentence begins.
+    names = sorted({span.casefold() for span in spans if _IDENTIFIER.match(span)})
+    return [*(span for span in spans if not _IDENTIFIER.match(span)), *names]
+
+
+def _bounded(spans: list[str]) -> list[str]:
+    short = [span if len(span) <= _SPAN_CHARS else f"{span[:_SPAN_CHARS]}…{_digest(span)}" for span in spans]
+    return short if len(short) <= MAX_SPANS else [*short[: MAX_SPANS - 1], _digest("\0".join(short[MAX_SPANS - 1 :]))]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]

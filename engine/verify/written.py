@@ -1,0 +1,106 @@
+"""A text with each sign in one written form: ≥ as >=, 2⁵ as 2^5, minus five and 负五 as -5, curly quotes straight. Letters keep their case."""
+
+# ruff: noqa: E501, SIM905 — lists of words and patterns read, diff and are searched better as one text
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
+
+from engine.verify import lexicon_en as en
+from engine.verify import quantities
+
+_SAME = str.maketrans({
+    "“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "‚": "'", "–": "-", "‐": "-", "‑": "-", "−": "-", "×": "*", "∗": "*", "⋅": "*", "÷": "/", "⁄": "/",
+    "∕": "/", "≤": "<=", "≥": ">=", "⩽": "<=", "⩾": ">=", "≦": "<=", "≧": ">=", "≠": "!=", "→": "->", "⟶": "->", "←": "<-", "⟵": "<-", "⇒": "=>", "↔": "<->",
+    "∶": ":", "~": "~", "〜": "~", "￥": "¥", "™": "", "®": "", "℠": "", "ª": "a", "º": "o", "\ufe0e": "", "\ufe0f": "", "\u200d": "", "\u200b": "", "\ufeff": "", "\u00ad": "", "\ue000": "\ue002", "\ue001": "\ue002",
+})  # fmt: skip
+_FOLDED = frozenset("wide narrow compat initial medial final isolated noBreak small square vertical".split())
+# Before a mark that is quoted and spoken of: `;` or "." are signs then, whatever they are in a sentence.
+SPOKEN_OF = "\ue000"
+TAKEN = "\ue001"  # in the place of what is compared elsewhere: a date, a time, an address
+_CURLY = re.compile("[“「]([^”」\n]{2,200})[”」]")  # as prose quotes; code has straight ones
+_STRANGE = re.compile(r"[^\x00-\x7f\u3400-\u9fff\uac00-\ud7a3]")
+_RAISED = re.compile("[²³¹ʰ-ʸˠ-ˤᴬ-ᵡᵸᶛ-ᶿ⁰-ⁿ]+")
+_LOWERED = re.compile("([A-Za-z)]?)([ᵢ-ᵪ₀-ₜⱼ]+)([0-9A-Za-z]?)")
+
+_LENGTHS = {
+    form: name
+    for name, forms in {"m": "m meter meters metre metres", "km": "km kilometer kilometers kilometre kilometres", "cm": "cm centimeter centimeters centimetre centimetres",
+                        "mm": "mm millimeter millimeters", "ft": "ft foot feet", "in": "inch inches", "mi": "mile miles", "yd": "yard yards"}.items()
+    for form in forms.split()
+}  # fmt: skip
+_HAN_AREAS = {"平方米": "m^2", "平米": "m^2", "平方公里": "km^2", "平方千米": "km^2", "平方厘米": "cm^2", "平方英尺": "ft^2", "立方米": "m^3", "立方厘米": "cm^3"}  # fmt: skip
+_OPERATORS = {"plus": "+", "minus": "-", "times": "*", "multiplied by": "*", "divided by": "/", "to": "-", "through": "-", "~": "-", "到": "-", "至": "-", "加": "+", "加上": "+", "减": "-",
+              "减去": "-", "乘": "*", "乘以": "*", "除以": "/", "x": "*"}  # fmt: skip
+_DIGITS = "零〇一二两三四五六七八九十百千"
+
+_STEPS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    # What other rules compare: dates, times, and abbreviations whose slash is none.
+    (re.compile(r"(?<!\d)\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d{2})(?![\d/])"), f" {TAKEN} "),
+    (re.compile(r"(?<![\d:])\d{1,2}:\d{2}(?::\d{2})?(?![\d:])"), f" {TAKEN} "),
+    (re.compile(r"\b(?:w/o|n/a|i/o|a/c|c/o|24/7|a/b(?= test))(?!\w)|\bw/(?=\s|\w)", re.I), " "),
+    # Marks of a list, of a heading and of stress; a smile.
+    (re.compile(r"(?m)^[ \t]*(?:[-*•·●]|[+>](?=[ \t]+\D)|#{1,6}|\d{1,2}[.)、])[ \t]+"), " "),
+    (re.compile(r"(?<![\w*])(\*{1,3})(?=[^\W\d_]{2})([^*\n]{1,200}?[^\W\d_])\1(?![\w*])"), r" \2 "),
+    (re.compile(r"(?:(?<=\s)|^)[:;]-?[)(DP](?=\s|$)"), " "),
+    (re.compile(r"([`\"'])([.,;:!?'\"-]|\.{2,3})\1(?!\w)"), rf" {SPOKEN_OF} \2 "),
+    (re.compile(r"`{1,3}([^`]{1,400})`{1,3}"), r" \1 "),
+    (re.compile(r"\b([cf])(?: plus plus)\b", re.I), r"\1++"),
+    (re.compile(r"\b([cf]) sharp\b", re.I), r"\1#"),
+    (re.compile(r"(?<=\d)(\s?)([kcmd]?m|ft|in|mi|yd)([23])\b", re.A), r" \2^\3"),
+    (re.compile(r"(?<=\d)(\s?)(sq\.?\s?(?:m|ft|km)|sqm|sqft)\b", re.A), lambda m: " " + re.sub(r"sq\.?\s?", "", m[2]) + "^2"),
+    (re.compile(rf"\b(square|cubic)\s+({'|'.join(_LENGTHS)})\b", re.I), lambda m: f"{_LENGTHS[m[2].lower()]}^{2 if m[1][0] in 'sS' else 3}"),
+    (re.compile("|".join(_HAN_AREAS)), lambda m: f" {_HAN_AREAS[m[0]]} "),
+    (re.compile(r"\b(\d+(?:\.\d+)?)\s*(?:degrees?|°)?\s*([CF]\b)?\s*below (?:zero|freezing)\b", re.I), r"-\1 degrees \2"),
+    (re.compile(rf"(?<![抱欺辜肩担胜自])(?:零下|负)(?=[\d{_DIGITS}])([{_DIGITS}]*)"), lambda m: " -" + (_han(m[1]) if m[1] else "")),
+    (re.compile(r"(?<=\d)\s*(?:(plus|minus|times|multiplied by|divided by|to|through)\s+|(加上?|减去?|乘以?|除以|到|至|[~x])\s*)(?=-?\d)", re.I),
+     lambda m: " " + _OPERATORS[(m[1] or m[2]).lower()] + " "),
+    (re.compile(rf"\b(?:minus|negative)\s+(?:(?=\d)|({'|'.join(en.NUMBER_WORDS)})\b)", re.I), lambda m: "-" + (str(en.NUMBER_WORDS[m[1].lower()]) if m[1] else "")),
+    (re.compile(r"(?<=\d)\s*degrees?\b", re.I), "°"),
+    (re.compile(r"(?<=\d)\s?°\s?(?=[CF]\b|celsius|fahrenheit)", re.I | re.A), " "),
+    # Two numbers around a dash: one form, whatever the blanks.
+    (re.compile(r"(?<=\d)\s*-\s*(?=\d)"), "-"),
+)  # fmt: skip
+
+
+def written(text: str) -> str:
+    """Return the text with one form for each sign. text: NFC, at most 2,000 characters."""
+    if not text.isascii():
+        text = _CURLY.sub(r" \1 ", text).translate(_SAME)
+        text = _LOWERED.sub(_lowered, raised(text))
+        text = _STRANGE.sub(lambda match: _folded(match[0]), text)
+    for pattern, replacement in _STEPS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def raised(text: str) -> str:
+    """Return the text with 2⁵ as 2^5."""
+    return _RAISED.sub(lambda match: "^" + _plain(match[0]), text)
+
+
+def _lowered(match: re.Match[str]) -> str:
+    """H₂O is H2O and x₁ is x1; but log₂8 is not log28, and 10₂ not 102."""
+    before, lowered, after = match[1], _plain(match[2]), match[3]
+    return f"{before}{lowered}{after}" if before not in {"", ")"} and not after.isdigit() else f"{before}_{lowered} {after}"
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).replace("−", "-")
+
+
+@lru_cache(maxsize=4_096)
+def _folded(char: str) -> str:
+    """Return a compatibility character in its usual form, where that is the same sign or letter: Ａ, ﬁ, ℃, Ⅳ, ½, ①."""
+    tag = unicodedata.decomposition(char).partition(">")[0].removeprefix("<")
+    if tag in _FOLDED or (tag == "font" and ord(char) > 0xFFFF):
+        return unicodedata.normalize("NFKC", char).translate(_SAME)
+    if tag in {"fraction", "circle"}:
+        return f" {unicodedata.normalize('NFKC', char).translate(_SAME)} "
+    return " " if unicodedata.category(char) == "Cc" else char
+
+
+def _han(numeral: str) -> str:
+    return str(quantities.han_value(numeral))
