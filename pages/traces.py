@@ -17,8 +17,7 @@ if trace_id:
         if shown:
             trace.draw(shown)
         else:
-            what = "No trace with this id is stored"
-            states.empty(what, "It may not have arrived yet, or be older than what is kept. Sources shows whether spans arrive.")
+            states.empty(*traces.absent(trace_id))
 
 
 def body() -> None:

@@ -136,7 +136,7 @@ def undo_purge(ctx: AdminContext, purge_id: str, operation_id: str) -> ActResult
     with ctx.ops.read() as conn:
         act = actions.get(conn, purge_id)
     if act is None or act.kind != "purge":
-        raise Refused(f"there is no purge {purge_id!r} in the audit; see `cachescope purge --help`. Nothing was changed")
+        raise Refused(f"there is no purge {purge_id!r} on record: ids are on the page Purge. Nothing was changed")
 
     def work() -> Mapping[str, Any]:
         restored = ctx.engine.undo(purge_id, operation_id)

@@ -144,8 +144,11 @@ def score(
             result = actions.apply_score(ctx, namespace, apply, new_operation_id(), tried.policy_version)
             words = f"{plain(namespace)}: score {apply} decides from now on"
         elif off:
-            version = actions.policy_in_force(ctx, namespace).version
-            result = actions.apply_score(ctx, namespace, None, new_operation_id(), version)
+            now = actions.policy_in_force(ctx, namespace)
+            if now.score is None:
+                say(f"no score decides in {plain(namespace)}; nothing was changed")
+                return
+            result = actions.apply_score(ctx, namespace, None, new_operation_id(), now.version)
             words = f"{plain(namespace)}: no score decides"
         else:
             _list(ctx, namespace, as_json=as_json)

@@ -157,6 +157,16 @@ def load(telemetry: Callable[[], Store], engine: Callable[[], EngineAdapter], *,
     )  # fmt: skip
 
 
+def absent(trace_id: str) -> tuple[str, str]:
+    """Return what to say of a trace that is not there, and what to do next."""
+    if len(trace_id) != 32 or set(trace_id.lower()) - set("0123456789abcdef"):
+        return "This is no trace's id", "A trace's id has 32 hexadecimal digits; choose one from the list below."
+    return (
+        "No trace with this id is stored",
+        "It may not have arrived yet, or be older than what is kept. Sources shows whether spans arrive.",
+    )
+
+
 def _read(store: Store, trace_id: bytes) -> tuple[list[StoredSpan], list[dict[str, Any]], int]:
     with store.read() as conn:
         return traces.trace_spans(conn, trace_id), traces.trace_lookups(conn, trace_id), traces.trace_size(conn, trace_id)

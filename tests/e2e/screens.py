@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+try:
+    from playwright.sync_api import Browser, sync_playwright
+except ImportError:
+    sys.exit("pictures need what the tests need: run `make test` once, then .venv/bin/python -m tests.e2e.screens")
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = (
@@ -27,6 +30,8 @@ FLAGS = (
 )
 HEIGHTS = {390: 844}
 _PATIENCE_MS = 180_000  # a machine that does other work draws slowly
+_DRAWN = """!document.querySelector('[data-testid=stSkeleton]')
+    && [...document.querySelectorAll('[data-testid=stPlotlyChart]')].every((chart) => chart.querySelector('.main-svg'))"""
 _SETTLED = "document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'"
 
 
@@ -61,6 +66,7 @@ def _shoot(  # noqa: PLR0917 - one caller
     # The page scrolls inside a container: a tall viewport shows it whole.
     tall = tab.evaluate("Math.max(...[...document.querySelectorAll('[data-testid=stMain]')].map(e => e.scrollHeight), 600)")
     tab.set_viewport_size({"width": width, "height": min(int(tall) + 8, 6_000)})
+    tab.wait_for_function(_DRAWN)
     tab.wait_for_timeout(2_500)  # tables come into sight, and draw themselves
     wide = tab.evaluate("(() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollWidth - e.clientWidth })()")
     if wide > 1:
