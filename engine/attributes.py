@@ -13,6 +13,8 @@ from engine.lookup import Lookup
 from engine.settings import EngineSettings, GatewaySettings
 from engine.types import Outcome, Usage
 
+_MOST_HEADERS, _HEADER_CHARS = 16, 100
+
 Value = str | bool | int | float | tuple[str, ...]
 
 # OpenTelemetry's names of providers, by the end of the upstream's host.
@@ -61,6 +63,7 @@ def request_attributes(lookup: Lookup, settings: EngineSettings) -> dict[str, Va
         semconv.FINGERPRINT: lookup.fingerprint.hex,
         semconv.NORMALISER: lookup.normaliser,
         semconv.NORMALISED: lookup.normalised if lookup.normaliser else None,
+        semconv.KEYED_HEADERS: keyed_headers(lookup),
         semconv.PROMPT_HASH: lookup.prompt_hash,
         semconv.PROMPT_CHARS: len(lookup.prompt),
         semconv.GENAI_REQUEST_MODEL: lookup.model,
@@ -184,6 +187,14 @@ def _told(raw: dict[str, Value | None]) -> dict[str, Value]:
     return {name: value for name, value in raw.items() if value or (value is not None and value not in ("", ()))}
 
 
+def keyed_headers(lookup: Lookup) -> tuple[str, ...]:
+    """Return the names of the headers that are part of the key, the first few: never their values."""
+    if not lookup.request.keyed:
+        return ()
+    names = dict.fromkeys(name for name, _ in lookup.request.keyed)
+    return tuple(printable(name[:_HEADER_CHARS].decode("latin-1")) for name in list(names)[:_MOST_HEADERS])
+
+
 def _add_entry(raw: dict[str, Value | None], lookup: Lookup) -> None:
     entry = lookup.entry
     if entry is None:
@@ -231,5 +242,6 @@ def _add_prompt(raw: dict[str, Value | None], lookup: Lookup, settings: EngineSe
         body = orjson.dumps(lookup.request.body)
     except orjson.JSONEncodeError:  # lone surrogates: the hashes still stand for it
         return
-    if len(body) <= settings.record_body_bytes:
+    # A warm-up would ask without these headers: another question.
+    if len(body) <= settings.record_body_bytes and not lookup.request.keyed:
         raw[semconv.REQUEST_BODY] = body.decode()

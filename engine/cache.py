@@ -130,7 +130,7 @@ class Cache:
         return lookup
 
     async def _canonical(self, request: CacheRequest, normaliser: Normaliser) -> Canonical:
-        by = (request.namespace, request.tenant, request.model_version, normaliser)
+        by = (request.namespace, request.tenant, request.model_version, normaliser, request.keyed)
         if request.known is not None and (known := request.known.forms.get(by)) is not None:
             return known
         canonicalised = partial(
@@ -141,6 +141,7 @@ class Cache:
             model_version=request.model_version,
             secret=self._settings.secret,
             normaliser=normaliser,
+            keyed=request.keyed,
         )
         canonical = canonicalised() if normaliser is Normaliser.NONE else await self._aside.run(normaliser, canonicalised)
         if request.known is not None:

@@ -8,7 +8,7 @@ not `"hi42"`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -131,9 +131,18 @@ class Canonical(NamedTuple):
 
 
 def canonicalise(
-    body: object, *, namespace: str, tenant: str, model_version: str, secret: bytes, normaliser: Normaliser = Normaliser.NONE
+    body: object,
+    *,
+    namespace: str,
+    tenant: str,
+    model_version: str,
+    secret: bytes,
+    normaliser: Normaliser = Normaliser.NONE,
+    keyed: Sequence[tuple[bytes, bytes]] = (),
 ) -> Canonical:
     """Return the canonical form's hashes. secret: the installation's; each tenant's own is derived from it.
+
+    keyed: names and values beside the body that may change the answer, sorted by name.
 
     Raises InvalidRequest when the body is no chat request.
     """
@@ -162,6 +171,9 @@ def canonicalise(
     if rule:
         # One field more than without: what was made under another normaliser, or none, is never met.
         scope += [encode([rule.version, template])]
+    if keyed:
+        # No encoded value begins like this, so it is no normaliser's field.
+        scope += [b"headers:" + b"".join([b"%d:%b%d:%b" % (len(name), name, len(value), value) for name, value in keyed])]
     partition = _hmac(tenant_secret, b"partition", *scope)
     said = [] if skip else [b"normal", text_bytes(normal.form)] if normal else [*map(text_bytes, texts)]
     if rule and not normal:

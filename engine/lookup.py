@@ -43,6 +43,7 @@ class CacheRequest(NamedTuple):
     """A chat request as the gateway hands it over.
 
     body: the parsed JSON object of POST /v1/chat/completions. no_store: do not keep the answer. refresh: do not serve one.
+    keyed: what goes upstream beside the body and may change the answer, by name, lower-case.
     known: of this very body, None = it is not kept.
     """
 
@@ -54,6 +55,7 @@ class CacheRequest(NamedTuple):
     no_store: bool = False
     refresh: bool = False
     client: str = ""
+    keyed: tuple[tuple[bytes, bytes], ...] = ()
     known: Known | None = None
 
 

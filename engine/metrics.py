@@ -11,7 +11,8 @@ from engine import semconv
 from engine.breaker import Breaker, State
 from engine.types import TOO_MANY_NAMESPACES, Entry, Outcome, Purpose, RemovalCause
 
-OTHER_NAMESPACES = "(other)"
+OTHER_NAMESPACES = OTHER_HEADERS = "(other)"
+_MOST_HEADERS = 50
 
 _LOOKUP_BUCKETS = (0.0002, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _UPSTREAM_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -31,6 +32,9 @@ class Metrics:
             semconv.METRIC_LOOKUPS, "Lookups by what became of them.", ["namespace", "outcome", "purpose"], registry=registry
         )
         self._bypasses = Counter(semconv.METRIC_BYPASSES, "Lookups that were not made, by reason.", ["reason"], registry=registry)
+        self._keyed_headers = Counter(
+            semconv.METRIC_KEYED_HEADERS, "Lookups whose key holds this header of the request.", ["header"], registry=registry
+        )
         self._faults = Counter(
             semconv.METRIC_FAULTS, "Faults of the cache that were answered as a miss.", ["tier", "operation"], registry=registry
         )
@@ -63,6 +67,7 @@ class Metrics:
         self._control_age = Gauge(semconv.METRIC_CONTROL_AGE, "Age of this gateway's view of policies and generations.", registry=registry)
         Gauge(semconv.METRIC_PROCESS_UP, "1: the process answered this scrape.", registry=registry).set(1)
         self._namespaces: set[str] = set()
+        self._headers: set[str] = set()
         # A label lookup costs several microseconds, a dictionary a tenth of one.
         self._lookup_children: dict[tuple[str, Outcome, Purpose], Counter] = {}
         self._seconds_children = {outcome: self._lookup_seconds.labels(outcome.value) for outcome in Outcome}
@@ -84,6 +89,13 @@ class Metrics:
         if outcome is Outcome.BYPASS:
             self._bypasses.labels(reason).inc()
         self._seconds_children[outcome].observe(lookup_s)
+
+    def keyed_header(self, name: str) -> None:
+        """Count a header that is part of a lookup's key: one that differs at each request makes every request a miss."""
+        if name not in self._headers and len(self._headers) >= _MOST_HEADERS:
+            name = OTHER_HEADERS
+        self._headers.add(name)
+        self._keyed_headers.labels(name).inc()
 
     def upstream(self, seconds: float) -> None:
         self._upstream_seconds.observe(seconds)

@@ -25,6 +25,7 @@ PARTITION = "cachescope.partition"  # 32 hex
 FINGERPRINT = "cachescope.fingerprint"  # 16 hex: the system prompt and parameters' group, for analysis only
 NORMALISER = "cachescope.normaliser"  # the namespace's, with its version; absent: none
 NORMALISED = "cachescope.normalised"  # bool: the key is of the normal form; false: the request stands as it was sent
+KEYED_HEADERS = "cachescope.keyed_headers"  # names of the request's headers that are part of the key; absent: none
 PROMPT_HASH = "cachescope.prompt.hash"  # 32 hex, HMAC of the last user turn with the tenant's secret
 PROMPT_SIMHASH = "cachescope.prompt.simhash"  # 16 hex, 64-bit SimHash of the prompt's vector
 PROMPT_CHARS = "cachescope.prompt.chars"  # int
@@ -81,6 +82,7 @@ HTTP_STATUS = "http.response.status_code"
 
 # Prometheus metrics of the gateway (the exposition adds _total to counters)
 METRIC_LOOKUPS = "cachescope_lookups"  # counter {namespace, outcome, purpose}; every lookup, before any telemetry is sent
+METRIC_KEYED_HEADERS = "cachescope_keyed_headers"  # counter {header}: lookups whose key holds this header
 METRIC_BYPASSES = "cachescope_bypasses"  # counter {reason}
 METRIC_FAULTS = "cachescope_cache_faults"  # counter {tier, operation}: cache faults answered as a miss
 METRIC_SPANS = "cachescope_spans"  # counter {result=created|exported|failed|dropped}

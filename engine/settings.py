@@ -58,6 +58,7 @@ class GatewaySettings:
     upstream_api_key: str = ""
     admin_token: str = ""
     max_body_bytes: int = 8 * 1024 * 1024
+    key_ignored_headers: tuple[str, ...] = ()  # go upstream and are not in the key, beside those known to have no effect
     passthrough_all: bool = False  # tenants with keys may use every path of the upstream, with the key that they share
     upstream_timeout_s: float = 600.0
     upstream_connect_timeout_s: float = 5.0

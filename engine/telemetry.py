@@ -21,7 +21,16 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from engine import semconv
-from engine.attributes import State, course_attributes, is_recorded, provider_of, request_attributes, state_attributes, state_of
+from engine.attributes import (
+    State,
+    course_attributes,
+    is_recorded,
+    keyed_headers,
+    provider_of,
+    request_attributes,
+    state_attributes,
+    state_of,
+)
 from engine.lookup import Lookup
 from engine.metrics import Metrics
 from engine.settings import GatewaySettings
@@ -170,6 +179,8 @@ class Telemetry:
             reason=lookup.reason,
             lookup_s=lookup.lookup_ms / 1000,
         )
+        for name in keyed_headers(lookup):
+            self.metrics.keyed_header(name)
         if lookup.upstream_ms is not None:
             self.metrics.upstream(lookup.upstream_ms / 1000)
         if lookup.stored or lookup.store_reason:
@@ -209,7 +220,8 @@ class Telemetry:
         if known is None:
             return attributes_bytes(request_attributes(lookup, self._settings))
         # All that they are made of beside the body. Without a key, which stands for most of it, the cache was never asked.
-        by = (lookup.key, lookup.model, request.namespace, request.tenant, request.model_version, is_recorded(lookup, self._settings))
+        recorded = is_recorded(lookup, self._settings)
+        by = (lookup.key, lookup.model, request.namespace, request.tenant, request.model_version, request.keyed, recorded)
         told = known.told.get(by)
         if told is None:
             told = attributes_bytes(request_attributes(lookup, self._settings))

@@ -13,6 +13,7 @@ from pydantic_settings import SettingsConfigDict
 from app.config.addresses import is_loopback, reachable_url, split_bind, web_url
 from app.config.judging import JudgeSettings
 from app.config.kept import KeptSettings
+from app.config.keying import KeyingSettings, header_names
 from app.config.receiving import ReceivingSettings
 from app.config.sources import RedisServers, Servers, Targets
 from app.errors import ConfigError
@@ -41,7 +42,7 @@ class PriceTable(BaseModel):
     cached_input_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
-class Config(ReceivingSettings, JudgeSettings, KeptSettings):
+class Config(ReceivingSettings, JudgeSettings, KeyingSettings, KeptSettings):
     """Every setting. The TOML name is the field's; the variable is CACHESCOPE_ and the name in capitals."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=PREFIX, env_ignore_empty=True, case_sensitive=False)
@@ -336,6 +337,7 @@ class Config(ReceivingSettings, JudgeSettings, KeptSettings):
             upstream_api_key="demo" if self.demo else self.upstream_api_key.get_secret_value(),
             admin_token=self.control_token(),
             max_body_bytes=self.max_body_bytes,
+            key_ignored_headers=header_names(self.key_ignored_headers),
             passthrough_all=self.passthrough_all,
             upstream_timeout_s=self.upstream_timeout_s,
             upstream_connect_timeout_s=self.upstream_connect_timeout_s,

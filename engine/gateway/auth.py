@@ -9,13 +9,11 @@ from typing import NamedTuple, Protocol
 
 from engine.digests import hmac_sha256
 from engine.gateway.errors import GatewayError, RawHeaders
+from engine.gateway.headers import is_credential, withheld
 from engine.records import TenantKey
 
 KEY_PREFIX = "csk_"
 ANY = "*"
-
-# What a client may say who it is with, beside its bearer: it parts tenants, and it never travels with a key of ours.
-CREDENTIALS = frozenset({b"api-key", b"x-api-key", b"cookie", b"openai-organization", b"openai-project"})
 
 
 class KeyView(Protocol):
@@ -44,10 +42,9 @@ class Identity(NamedTuple):
     model_versions: tuple[str, ...] = (ANY,)
     by_key: bool = False
 
-    @property
-    def withheld(self) -> frozenset[bytes]:
-        """The client's headers that do not go upstream."""
-        return CREDENTIALS if self.by_key else frozenset()
+    def withheld(self, headers: RawHeaders) -> frozenset[bytes]:
+        """Return the names of the client's headers that do not go upstream."""
+        return withheld(headers) if self.by_key else frozenset()
 
     def check(self, *, namespace: str, model_version: str) -> None:
         """Raise a 403 when this identity may not use the namespace or the model version."""
@@ -84,12 +81,12 @@ class Auth:
         self._admin_token = admin_token.encode()
 
     def identify(self, authorization: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> Identity:
-        """Return who is asking. headers: all of the request's, with lower-case names.
+        """Return who is asking. headers: the request's, with lower-case names; what is no credential says nothing.
 
         Raises a 401 for an unknown or revoked key, a 503 while the keys cannot be known or are lost.
         """
         token = bearer_of(authorization)
-        credentials = [(name, value) for name, value in headers if name in CREDENTIALS]
+        credentials = [(name, value) for name, value in headers if is_credential(name)]
         own = token or credentials
         tenant_key = token.startswith(KEY_PREFIX) or any(value.startswith(KEY_PREFIX.encode()) for _, value in credentials)
         if not self._view.loaded:

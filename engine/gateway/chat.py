@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
@@ -38,7 +38,9 @@ class Chat:
         flights: Flights,
         max_body_bytes: int,
         now_ms: Callable[[], int],
+        ignored_headers: Iterable[str] = (),
     ) -> None:
+        self._ignored_headers = frozenset(name.lower().encode() for name in ignored_headers)
         self._boundary = boundary
         self._auth = auth
         self._completions = completions
@@ -67,8 +69,8 @@ class Chat:
             self._boundary.record(exchange.lookup, exchange.inbound)
 
     async def _accept(self, scope: Scope, receive: Receive) -> Exchange:
-        inbound = inbound_of(scope)
-        identity = self._auth.identify(inbound.authorization, inbound.raw)
+        inbound = inbound_of(scope, ignored=self._ignored_headers)
+        identity = self._auth.identify(inbound.authorization, inbound.credentials)
         identity.check(namespace=inbound.namespace, model_version=inbound.model_version)
         raw = await read_body(receive, content_length=inbound.content_length, max_bytes=self._max_body_bytes)
         known = self._recent.read(raw)
@@ -94,6 +96,7 @@ class Chat:
             no_store=inbound.no_store,
             refresh=inbound.refresh,
             client=inbound.client,
+            keyed=inbound.keyed,
             known=known,
         )
         # A query string may change the answer in ways that the key knows nothing of.

@@ -87,7 +87,7 @@ class Completions:
 
     def _target(self, exchange: Exchange) -> tuple[httpx.URL, RawHeaders]:
         url = self._upstream.url(PATH, exchange.inbound.query)
-        drop = exchange.identity.withheld.union(_REPLACED)
+        drop = exchange.identity.withheld(exchange.inbound.credentials).union(_REPLACED)
         headers = request_headers(exchange.inbound.raw, authorization=exchange.identity.authorization, drop=drop)
         traceparent = self._boundary.traceparent(exchange.lookup, exchange.inbound)
         if traceparent:

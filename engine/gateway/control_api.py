@@ -161,6 +161,8 @@ class ControlApi:
         asked = {name: value for name, value in asked.items() if name not in ("stream", "stream_options")}
         inbound = Inbound(
             raw=[(b"user-agent", b"cachescope-warmup")],
+            credentials=[],
+            keyed=(),
             authorization="",
             namespace=_namespace(body.get("namespace")),
             model_version=_optional(body, "model_version", least=0),

@@ -28,7 +28,7 @@ class Embeddings:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             inbound = inbound_of(scope)
-            identity = self._auth.identify(inbound.authorization, inbound.raw)
+            identity = self._auth.identify(inbound.authorization, inbound.credentials)
         except EngineError:
             # The passthrough answers it; a request of nobody is no lookup.
             await self._passthrough.forward(scope, receive, send, status=STATUS)

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope
 
 from engine.errors import InvalidRequest
 from engine.gateway.errors import RawHeaders
+from engine.gateway.headers import NO_HEADERS, read
 from engine.gateway.nesting import MAX_NESTING, too_deep
 
 DEFAULT_NAMESPACE = "default"
@@ -25,9 +26,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Inbound(NamedTuple):
-    """A request's head. raw: all headers, lower-case names. client: the first product token of its user agent."""
+    """A request's head. raw: all headers, lower-case names. client: the first product token of its user agent.
+
+    credentials, keyed: those of the headers that say who asks, and those that are part of the key.
+    """
 
     raw: RawHeaders
+    credentials: RawHeaders
+    keyed: tuple[tuple[bytes, bytes], ...]
     authorization: str
     namespace: str
     model_version: str
@@ -39,8 +45,8 @@ class Inbound(NamedTuple):
     content_length: int | None
 
 
-def inbound_of(scope: Scope) -> Inbound:
-    """Return what the head says. Raises InvalidRequest for a header that cannot be meant."""
+def inbound_of(scope: Scope, *, ignored: frozenset[bytes] = NO_HEADERS) -> Inbound:
+    """Return what the head says. ignored: headers that are not for the key. Raises InvalidRequest for one that cannot be meant."""
     raw: RawHeaders = scope["headers"]
     headers = dict(raw)
     directives: set[str] = set()
@@ -49,8 +55,11 @@ def inbound_of(scope: Scope) -> Inbound:
         control = b",".join(value for name, value in raw if name == b"cache-control").decode("latin-1").lower()
         directives = {part.partition("=")[0].strip() for part in control.split(",")}
     length = headers.get(b"content-length", b"")
+    credentials, keyed = read(raw, headers, ignored=ignored)
     return Inbound(
         raw=raw,
+        credentials=credentials,
+        keyed=keyed,
         authorization=headers.get(b"authorization", b"").decode("latin-1"),
         namespace=_name(headers, b"cachescope-namespace") or DEFAULT_NAMESPACE,
         model_version=_name(headers, b"cachescope-model-version"),

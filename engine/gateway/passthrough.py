@@ -56,7 +56,7 @@ class Passthrough:
         course: _Course | None = None
         try:
             inbound = inbound_of(scope)
-            identity = self._auth.identify(inbound.authorization, inbound.raw)
+            identity = self._auth.identify(inbound.authorization, inbound.credentials)
             identity.check(namespace=inbound.namespace, model_version=inbound.model_version)
             path = self._path(scope, identity)
             course = _Course(inbound, identity, status)
@@ -101,7 +101,7 @@ class Passthrough:
         if inbound.content_length is not None and inbound.content_length > self._max_body_bytes:
             raise self._too_large()
         url = self._upstream.url(path, inbound.query)
-        headers = request_headers(inbound.raw, authorization=identity.authorization, drop=identity.withheld)
+        headers = request_headers(inbound.raw, authorization=identity.authorization, drop=identity.withheld(inbound.credentials))
         content: bytes | AsyncIterator[bytes] = b""
         if inbound.content_length is not None:
             headers.append((b"content-length", str(inbound.content_length).encode()))
