@@ -156,8 +156,8 @@ class Cache:
         if self._semantic.embedder is not None:
             lookup.embedder = self._semantic.embedder.id
             lookup.threshold = self._semantic.embedder.default_threshold if policy.threshold is None else policy.threshold
-        if canonical.bypass:
-            lookup.outcome, lookup.reason = Outcome.BYPASS, canonical.bypass
+        if bypass := request.bypass or canonical.bypass:
+            lookup.outcome, lookup.reason = Outcome.BYPASS, bypass
             return
         if not current:
             lookup.reason = "control_stale"

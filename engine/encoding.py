@@ -18,11 +18,14 @@ _NAMES = {
         *("temperature", "text", "tool_call_id", "tool_calls", "tool_choice", "tools", "top_p", "type"),
     )
 }
+_PROPERTIES = b"properties"
 _by_name = operator.itemgetter(0)
 
 
 def encode(value: object) -> bytes:
     """Return the value's canonical bytes: text composed, objects sorted by name, 1.0 as 1.
+
+    What lies under `properties` keeps its order: an answer to a JSON schema is written in the order of its properties.
 
     Raises InvalidRequest for what JSON cannot hold and for nesting deeper than MAX_DEPTH.
     """
@@ -57,8 +60,8 @@ def _encode(value: object, out: list[bytes], depth: int) -> None:
         raise InvalidRequest("the body holds a value that JSON cannot hold")
 
 
-def _encode_object(value: dict[object, object], out: list[bytes], depth: int) -> None:
-    if len(value) == 2 and type(role := value.get("role")) is str and type(content := value.get("content")) is str:
+def _encode_object(value: dict[object, object], out: list[bytes], depth: int, *, ordered: bool = False) -> None:
+    if not ordered and len(value) == 2 and type(role := value.get("role")) is str and type(content := value.get("content")) is str:
         # Most messages: the same bytes in one piece.
         said, text = text_bytes(role), text_bytes(content)
         out.append(b"d2:s7:contents%d:%bs4:roles%d:%b" % (len(text), text, len(said), said))
@@ -71,14 +74,19 @@ def _encode_object(value: dict[object, object], out: list[bytes], depth: int) ->
                 raise InvalidRequest("the body's field names must be strings")
             known = text_bytes(name)
         pairs.append((known, item))
-    if len(pairs) > 1:
-        pairs.sort(key=_by_name)
-    out.append(b"d%d:" % len(pairs))
+    if ordered and len(pairs) > 1:
+        out.append(b"o%d:" % len(pairs))
+    else:
+        if len(pairs) > 1:
+            pairs.sort(key=_by_name)
+        out.append(b"d%d:" % len(pairs))
     for name_bytes, item in pairs:
         out.append(b"s%d:%b" % (len(name_bytes), name_bytes))
         if type(item) is str:
             text = text_bytes(item)
             out.append(b"s%d:%b" % (len(text), text))
+        elif name_bytes == _PROPERTIES and isinstance(item, dict) and depth > 1:
+            _encode_object(item, out, depth - 1, ordered=True)
         else:
             _encode(item, out, depth - 1)
 

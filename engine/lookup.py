@@ -20,15 +20,16 @@ NO_KEY, NO_GROUP = ServingKey(""), GroupFingerprint()
 class Known:
     """A request's body that is kept, since the same bytes mostly come again. Nothing may change it.
 
-    forms: its canonical forms. told: what telemetry writes of it. Each by all that it depends on beside the body; FORMS of each at most.
+    oddity: why it must not be looked up, told by its bytes. forms: its canonical forms. told: what telemetry writes of it. Each by all that it depends on beside the body; FORMS of each at most.
     """
 
-    __slots__ = ("body", "forms", "told")
+    __slots__ = ("body", "forms", "oddity", "told")
 
     FORMS = 4
 
-    def __init__(self, body: dict[str, Any]) -> None:
+    def __init__(self, body: dict[str, Any], oddity: str = "") -> None:
         self.body = body
+        self.oddity = oddity
         self.forms: dict[tuple[object, ...], Canonical] = {}
         self.told: dict[tuple[object, ...], bytes] = {}
 
@@ -43,6 +44,7 @@ class CacheRequest(NamedTuple):
     """A chat request as the gateway hands it over.
 
     body: the parsed JSON object of POST /v1/chat/completions. no_store: do not keep the answer. refresh: do not serve one.
+    bypass: why it must not be looked up whatever the body says, '' = nothing speaks against it.
     keyed: what goes upstream beside the body and may change the answer, by name, lower-case.
     known: of this very body, None = it is not kept.
     """
@@ -56,6 +58,7 @@ class CacheRequest(NamedTuple):
     refresh: bool = False
     client: str = ""
     keyed: tuple[tuple[bytes, bytes], ...] = ()
+    bypass: str = ""
     known: Known | None = None
 
 

@@ -17,6 +17,7 @@ from engine.gateway.errors import RawHeaders, from_engine, send_error, send_resp
 from engine.gateway.exchange import JSON_TYPE, Exchange, fail, note, shareable_headers
 from engine.gateway.flights import Flights
 from engine.gateway.inbound import Inbound, inbound_of, read_body
+from engine.gateway.rawjson import oddity
 from engine.gateway.recent import Recent
 from engine.gateway.relay import Relay
 from engine.gateway.stream import replay
@@ -97,6 +98,7 @@ class Chat:
             refresh=inbound.refresh,
             client=inbound.client,
             keyed=inbound.keyed,
+            bypass=oddity(raw, body) if known is None else known.oddity,
             known=known,
         )
         # A query string may change the answer in ways that the key knows nothing of.

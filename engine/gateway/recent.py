@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from engine.gateway.inbound import json_object
+from engine.gateway.rawjson import oddity
 from engine.lookup import Known
 
 # Beside its bytes a body occupies some ten times as much at most, with four tenants that ask it: 30 MB when all is full.
@@ -32,7 +33,8 @@ class Recent:
         if known is not None:
             self._known.move_to_end(raw)
             return known
-        known = Known(json_object(raw))
+        body = json_object(raw)
+        known = Known(body, oddity(raw, body))
         if len(raw) <= MAX_BODY_BYTES:
             self._known[raw] = known
             self.bytes += len(raw)

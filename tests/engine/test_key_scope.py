@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from engine.keys import canonicalise
 from engine.types import Normaliser
 from tests.engine.rig import SECRET, chat
@@ -17,3 +19,25 @@ def test_headers_are_part_of_key_and_partition_and_never_run_together() -> None:
     assert made[0] == canonical(chat())
     ruled = canonical(chat(), normaliser=Normaliser.WHITESPACE)
     assert ruled.partition not in {one.partition for one in made}
+
+
+def _schema(*names: str) -> dict[str, Any]:
+    inner = {"type": "object", "properties": {name: {"type": "string", "description": name} for name in names}}
+    return {"type": "object", "properties": {"outer": inner}, "required": sorted(names)}
+
+
+def _asked_for(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        chat(response_format={"type": "json_schema", "json_schema": {"name": "s", "schema": schema}}),
+        chat(tools=[{"type": "function", "function": {"name": "f", "parameters": schema}}]),
+    ]
+
+
+def test_the_order_of_a_schemas_properties_is_in_the_key_and_no_other_order() -> None:
+    for one, other in zip(_asked_for(_schema("reason", "answer")), _asked_for(_schema("answer", "reason")), strict=True):
+        assert canonical(one).key != canonical(other).key
+        assert canonical(one).partition != canonical(other).partition
+    schema = _schema("reason", "answer")
+    shuffled = dict(reversed(schema.items()))
+    for one, other in zip(_asked_for(schema), _asked_for(shuffled), strict=True):
+        assert canonical(one).key == canonical(other).key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ CHATS: dict[str, tuple[dict[str, Any], str, str]] = {
     "unknown_field": (ask(odd=1), "", "default"),
     "multi_choice": (ask(n=2), "", "default"),
     "non_text": (ask(modalities=["text", "audio"]), "", "default"),
+    "duplicate_name": (ask(seed=1), "", "default"),
+    "imprecise_number": (ask(seed=2**64), "", "default"),
     "query_string": (ask(), "?api-version=1", "default"),
     "switch_off": (ask(), "", "off"),
 }
@@ -26,7 +29,9 @@ def test_each_bypass_is_counted_with_its_reason_and_nothing_is_kept(gateway: Gat
     client = gateway.http()
     for reason, (body, query, namespace) in CHATS.items():
         for _ in range(2):
-            answer = client.post(f"/v1/chat/completions{query}", json=body, headers={"Cachescope-Namespace": namespace})
+            raw = json.dumps(body).replace('"seed": 1}', '"seed": 1, "seed": 1}')
+            headers = {"Cachescope-Namespace": namespace, "Content-Type": "application/json"}
+            answer = client.post(f"/v1/chat/completions{query}", content=raw, headers=headers)
             assert answer.status_code == 200
             assert cache_status(answer.headers) == {"fwd": "bypass", "detail": reason}
     assert client.post("/v1/embeddings", json={"model": "e", "input": "a"}).status_code == 200
