@@ -49,16 +49,19 @@ def unfit(body: bytes, finish_reasons: Sequence[str]) -> str:
     if not finish_reasons:
         return "unfinished"
     try:
-        choices = orjson.loads(body)["choices"]
+        answer = orjson.loads(body)
+        choices = answer["choices"]
+        failed = answer.get("error") is not None or any(choice.get("error") is not None for choice in choices)
         several, message = len(choices) != 1, choices[0]["message"]
         content, calls = message.get("content"), message.get("tool_calls") or message.get("function_call")
     except (orjson.JSONDecodeError, KeyError, IndexError, TypeError, AttributeError):
         return "invalid_answer"
-    if several:
-        return "multi_choice"
+    # Some proxies put the provider's error beside what came of the answer until then, and say 200.
+    if failed:
+        return "error_in_answer"
     # Some servers finish a tool call with `stop`.
-    if calls:
-        return "tool_call_answer"
+    if several or calls:
+        return "multi_choice" if several else "tool_call_answer"
     return "" if isinstance(content, str) and content else "empty_answer"
 
 

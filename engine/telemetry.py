@@ -252,7 +252,8 @@ def _add_upstream_step(lookup: Lookup, upstream_ms: float) -> None:
     """Put the upstream call between what the lookup did and the store."""
     steps = [step for step in lookup.steps if step.name != "store"]
     if not any(step.name == "upstream" for step in steps):
-        steps.append(Step("upstream", int(lookup.lookup_ms * 1000), int(upstream_ms * 1000)))
+        began_us = max([int(lookup.lookup_ms * 1000), *(step.start_us + step.duration_us for step in steps if step.name == "wait")])
+        steps.append(Step("upstream", began_us, int(upstream_ms * 1000)))
         lookup.steps[:] = steps + [step for step in lookup.steps if step.name == "store"]
 
 

@@ -15,7 +15,7 @@ from engine.gateway.boundary import Boundary
 from engine.gateway.completions import Completions
 from engine.gateway.errors import RawHeaders, from_engine, send_error, send_response
 from engine.gateway.exchange import JSON_TYPE, Exchange, fail, note, shareable_headers
-from engine.gateway.flights import Flights
+from engine.gateway.flights import Flights, Lead
 from engine.gateway.inbound import Inbound, inbound_of, read_body
 from engine.gateway.rawjson import oddity
 from engine.gateway.recent import Recent
@@ -112,7 +112,8 @@ class Chat:
         if lookup.entry is not None:
             return Answer(200, lookup.entry.body, [JSON_TYPE]), False
 
-        async def fetch() -> Answer:
+        async def fetch(lead: Lead) -> Answer:
+            exchange.in_a_herd = lead.in_a_herd
             answer = await self._completions.fetch(exchange)
             await self._boundary.store(lookup, answer)
             return answer
@@ -153,6 +154,7 @@ class Chat:
             note(lookup, lead, shared=True)
             await self._send_replay(exchange, lead, send, shared=True)
             return
+        exchange.in_a_herd = lead.in_a_herd
         relay = Relay(
             exchange,
             send,

@@ -38,7 +38,7 @@ class Completions:
     async def fetch(self, exchange: Exchange) -> Answer:
         """Return the plain answer, or the error answer when none came. Raises a 503 when no upstream is configured."""
         url, headers = self._target(exchange)
-        async with self._throttle.place():
+        async with self._throttle.place(in_a_herd=exchange.in_a_herd):
             return await self._fetch(exchange, url, headers)
 
     async def _fetch(self, exchange: Exchange, url: httpx.URL, headers: RawHeaders) -> Answer:
@@ -59,7 +59,7 @@ class Completions:
     async def stream(self, exchange: Exchange) -> AsyncIterator[tuple[httpx.Response, bool]]:
         """Open the streamed answer; yield it and whether its usage chunk is ours alone, not the client's to see."""
         url, headers = self._target(exchange)
-        async with self._throttle.place(), self._opened(exchange, url, headers) as opened:
+        async with self._throttle.place(in_a_herd=exchange.in_a_herd), self._opened(exchange, url, headers) as opened:
             yield opened
 
     @asynccontextmanager

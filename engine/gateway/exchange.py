@@ -17,7 +17,10 @@ JSON_TYPE = (b"content-type", b"application/json")
 
 @dataclass(slots=True)
 class Exchange:
-    """raw: the body's bytes as they came. forwarded: why it goes upstream, as Cache-Status says it; '' for a hit."""
+    """raw: the body's bytes as they came. forwarded: why it goes upstream, as Cache-Status says it; '' for a hit.
+
+    in_a_herd: others ask the upstream the same at the same moment.
+    """
 
     inbound: Inbound
     identity: Identity
@@ -25,6 +28,7 @@ class Exchange:
     raw: bytes
     lookup: Lookup
     forwarded: str = ""
+    in_a_herd: bool = False
 
     @property
     def wants_usage(self) -> bool:

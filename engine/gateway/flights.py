@@ -3,6 +3,8 @@
 The race it closes: B looks up and misses; A's answer lands, is stored and its flight ends; B joins a flight, finds none and
 would call the upstream again. B began before A's answer landed, so B is one of A's followers: it takes that answer.
 
+What is no whole text (a tool call, an error, a cut answer) is nobody's but the leader's: its followers ask for themselves, each once.
+
 Among gateways the leader holds a lease in the store. The others' leaders wait for it: when its answer is stored they serve it to
 their own followers; when nothing came of it, or its gateway died, they ask for themselves.
 """
@@ -13,6 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
+from engine.admission import unfit
 from engine.gateway.answers import Answer
 from engine.gateway.boundary import Boundary
 from engine.lookup import Lookup
@@ -25,10 +28,21 @@ MAX_LANDED = 256
 MAX_LANDED_BYTES = 16 * 1024 * 1024
 
 
-class Lead:
-    """The right to call the upstream, and the duty to tell those who wait. flight: None when nobody can wait."""
+class _Alone:
+    """What a leader publishes when its answer is its own. Not an abandoned flight: that has one follower after the other lead."""
 
-    def __init__(self, flights: Flights, key: str, flight: Flight | None, lookup: Lookup) -> None:
+
+_ALONE = _Alone()
+
+
+class Lead:
+    """The right to call the upstream, and the duty to tell those who wait. flight: None when nobody can wait.
+
+    in_a_herd: others go to the upstream at the same moment with the same question.
+    """
+
+    def __init__(self, flights: Flights, key: str, flight: Flight | None, lookup: Lookup, *, in_a_herd: bool = False) -> None:
+        self.in_a_herd = in_a_herd
         self._lookup = lookup
         self._flights = flights
         self._key = key
@@ -39,10 +53,11 @@ class Lead:
         return self._flight is not None and self._flight.waiting > 0
 
     def land(self, answer: Answer) -> None:
-        """Give the answer to all who wait."""
+        """Give the answer to all who wait, or send them on their own ways."""
         if self._flight is not None:
-            self._flights.landed(self._key, answer, done=self._lookup.stored)
-            self._flight.publish(answer)
+            shared = _may_be_shared(answer)
+            self._flights.landed(self._key, answer if shared else None, done=self._lookup.stored)
+            self._flight.publish(answer if shared else _ALONE)
             self._flight = None
 
     def release(self) -> None:
@@ -54,7 +69,7 @@ class Lead:
 
 
 class Flights:
-    """Joins lookups that miss on the same key. An answer reaches the followers whatever it is, an error as well."""
+    """Joins lookups that miss on the same key. A whole text reaches the followers, whether it could be stored or not."""
 
     def __init__(self, flights: SingleFlight, boundary: Boundary) -> None:
         self._boundary = boundary
@@ -84,12 +99,16 @@ class Flights:
             if flight.leader:
                 return await self._lead(Lead(self, key, flight, lookup), lookup, key)
             self.waiting += 1
+            started = time.perf_counter()
             try:
                 answer = await flight.result()
             finally:
                 self.waiting -= 1
+                lookup.step("wait", started)
             if isinstance(answer, Answer):
                 return answer
+            if answer is _ALONE:
+                return Lead(self, "", None, lookup, in_a_herd=True)
         return Lead(self, "", None, lookup)
 
     async def _lead(self, lead: Lead, lookup: Lookup, key: str) -> Lead | Answer:
@@ -97,22 +116,24 @@ class Flights:
         if not lookup.storable:
             return lead  # nothing of it will be in the store; and where the store just failed, it is not waited for again
         try:
+            started = time.perf_counter()
             answer = await self._boundary.made_elsewhere(key, lookup)
             if answer is None:
                 return lead
+            lookup.step("wait", started)
             lead.land(answer)
         except BaseException:
             lead.release()
             raise
         return answer
 
-    async def share(self, lookup: Lookup, fetch: Callable[[], Awaitable[Answer]]) -> tuple[Answer, bool]:
+    async def share(self, lookup: Lookup, fetch: Callable[[Lead], Awaitable[Answer]]) -> tuple[Answer, bool]:
         """Return the answer, and whether it is another's: fetched here, or by the flight's leader."""
         lead = await self.join(lookup, self.key_of(lookup))
         if isinstance(lead, Answer):
             return lead, True
         try:
-            answer = await fetch()
+            answer = await fetch(lead)
             lead.land(answer)
         finally:
             lead.release()
@@ -122,11 +143,13 @@ class Flights:
         """Let another gateway take over."""
         self._boundary.ended(key, done=None)
 
-    def landed(self, key: str, answer: Answer, *, done: bool) -> None:
-        """Remember the answer for those who missed before it was stored. done: it is stored."""
+    def landed(self, key: str, answer: Answer | None, *, done: bool) -> None:
+        """Remember the answer for those who missed before it was stored, None = it is nobody else's. done: it is stored."""
         self._boundary.ended(key, done=done)
         now = time.perf_counter()
         self._forget(key)
+        if answer is None:
+            return
         self._landed[key] = (now, answer)
         self.landed_bytes += _size(answer)
         while self._landed:
@@ -139,6 +162,10 @@ class Flights:
         gone = self._landed.pop(key, None)
         if gone is not None:
             self.landed_bytes -= _size(gone[1])
+
+
+def _may_be_shared(answer: Answer) -> bool:
+    return not (answer.error_type or answer.store_reason or unfit(answer.body, answer.finish_reasons))
 
 
 def _size(answer: Answer) -> int:

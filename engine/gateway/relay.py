@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 
 import httpx
 import orjson
@@ -145,7 +146,8 @@ class Relay:
             if assembler.done:
                 await self._boundary.store(lookup, answer)
             else:
-                lookup.store_reason = "no_terminal_event"
+                answer = replace(answer, store_reason="no_terminal_event")
+                lookup.store_reason = answer.store_reason
             self._finish(answer)
             await self._close()
 

@@ -39,15 +39,16 @@ class Throttle:
         self._peak, self._peak_at = 0.0, clock()
         self._frozen, self._looked_at = False, self._peak_at  # was it engaged at the last look, and when was that
         self._queue: deque[asyncio.Future[None]] = deque()
+        self._herds: deque[asyncio.Future[None]] = deque()
 
     @property
     def waiting(self) -> int:
         """How many calls wait for their place now."""
-        return len(self._queue)
+        return len(self._queue) + len(self._herds)
 
     @property
     def limit(self) -> int:
-        """Calls at a time that are allowed while it is engaged."""
+        """Calls at a time that are allowed while it is engaged, and to herds at all times."""
         return max(self._least, int(HEADROOM * self._faded()))
 
     def _faded(self) -> float:
@@ -58,11 +59,11 @@ class Throttle:
         return self._peak * math.pow(0.5, (now - self._peak_at) / HALF_LIFE_S)
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Hold a place for one upstream call."""
-        if self._engaged():
+    async def place(self, *, in_a_herd: bool = False) -> AsyncIterator[None]:
+        """Hold a place for one upstream call. in_a_herd: it is one of many that were let go at this moment."""
+        if in_a_herd or self._engaged():
             if self.in_flight >= self.limit:
-                await self._wait()
+                await self._wait(self._herds if in_a_herd else self._queue)
         elif self.in_flight + 1 > self._faded():
             self._peak, self._peak_at = self.in_flight + 1.0, self._clock()
         self.in_flight += 1
@@ -72,9 +73,9 @@ class Throttle:
             self.in_flight -= 1
             self._admit()
 
-    async def _wait(self) -> None:
+    async def _wait(self, queue: deque[asyncio.Future[None]]) -> None:
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append(place)
+        queue.append(place)
         try:
             async with asyncio.timeout(self._wait_s):
                 await place
@@ -83,14 +84,21 @@ class Throttle:
         else:
             self._waited(True)
         finally:
-            if place in self._queue:
-                self._queue.remove(place)
+            if place in queue:
+                queue.remove(place)
 
     def _admit(self) -> None:
         """Let the next ones go: one for the place that is free now, and all once hits are back."""
-        room = self.limit - self.in_flight if self._engaged() else len(self._queue)
-        while self._queue and room > 0:
-            place = self._queue.popleft()
-            if not place.done():
-                place.set_result(None)
-                room -= 1
+        room = self.limit - self.in_flight
+        left = _let_go(self._queue, room if self._engaged() else len(self._queue))
+        _let_go(self._herds, min(room, left) if self._engaged() else room)
+
+
+def _let_go(queue: deque[asyncio.Future[None]], room: int) -> int:
+    """Let so many go; return the room that is left."""
+    while queue and room > 0:
+        place = queue.popleft()
+        if not place.done():
+            place.set_result(None)
+            room -= 1
+    return room

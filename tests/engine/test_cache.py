@@ -174,6 +174,8 @@ async def test_a_malformed_body_raises_and_an_odd_one_bypasses(tmp_path: Path) -
         (("stop",), b"<html>", "invalid_answer"),
         (("stop",), b'{"choices":[]}', "invalid_answer"),
         (("stop",), b'{"choices":[{"message":{"content":"x","tool_calls":[{}]}}]}', "tool_call_answer"),
+        (("stop",), b'{"error":{"code":1},"choices":[{"message":{"content":"x"}}]}', "error_in_answer"),
+        (("stop",), b'{"error":null,"choices":[{"message":{"content":"x"},"error":"late"}]}', "error_in_answer"),
         (("stop",), b'{"choices":[{"message":{"content":"x"}},{"message":{"content":"y"}}]}', "multi_choice"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Concurrent identical misses reach the upstream once; the others wait, and get what the one got."""
+"""Concurrent identical misses reach the upstream once; the others wait, and get what the one got, when it is a whole text."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_streams_and_plain_requests_share_one_call(gateway: Gateway, upstream: S
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_upstream_error_is_shared_by_its_followers(gateway: Gateway, upstream: StubUpstream, stream: bool) -> None:
+def test_an_upstream_error_is_its_leaders_alone(gateway: Gateway, upstream: StubUpstream, stream: bool) -> None:
     clients = [gateway.openai() for _ in range(8)]
 
     def one(client: openai.OpenAI) -> int:
@@ -83,10 +83,24 @@ def test_an_upstream_error_is_shared_by_its_followers(gateway: Gateway, upstream
         return caught.value.status_code
 
     assert at_once(gateway, upstream, [lambda c=c: one(c) for c in clients], mode="error", status=429) == [429] * 8
-    assert len(upstream.chats) == 1
+    assert len(upstream.chats) == 8, "each asked once, and none after the other"
 
 
-def test_a_stream_that_dies_is_an_error_for_its_followers(gateway: Gateway, upstream: StubUpstream) -> None:
+@pytest.mark.parametrize("behaviour", [{"tool_calls": True}, {"finish_reason": "length"}])
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_is_no_whole_text_is_given_to_nobody_else(
+    gateway: Gateway, upstream: StubUpstream, behaviour: dict[str, Any], stream: bool
+) -> None:
+    clients = [gateway.openai() for _ in range(8)]
+    one = streamed if stream else plain
+    answers = at_once(gateway, upstream, [lambda c=c: one(c, **ask()) for c in clients], **behaviour)
+    assert len(upstream.chats) == 8
+    assert [cache_status(headers) for _, headers in answers] == [{"fwd": "miss"}] * 8
+    gateway.counts(8, outcome="miss")
+    gateway.counts(0, outcome="coalesced")
+
+
+def test_a_stream_that_dies_is_its_leaders_alone(gateway: Gateway, upstream: StubUpstream) -> None:
     clients = [gateway.openai() for _ in range(4)]
 
     def one(client: openai.OpenAI) -> str:
@@ -95,8 +109,8 @@ def test_a_stream_that_dies_is_an_error_for_its_followers(gateway: Gateway, upst
         return type(caught.value).__name__
 
     kinds = at_once(gateway, upstream, [lambda c=c: one(c) for c in clients], mode="die")
-    assert sorted(kinds) == ["APIError"] + ["InternalServerError"] * 3
-    assert len(upstream.chats) == 1
+    assert kinds == ["APIError"] * 4
+    assert len(upstream.chats) == 4
 
 
 def test_a_refresh_and_a_no_store_call_for_themselves(gateway: Gateway, upstream: StubUpstream) -> None:

@@ -66,10 +66,11 @@ def test_one_upstream_call_for_both_and_a_stream_gets_it_too(pair: tuple[Gateway
     wait_for(lambda: sum(g.lookups(outcome="coalesced") for g in pair) == 6, what="the followers are counted")
 
 
-def test_an_answer_that_is_not_stored_is_asked_for_by_each_gateway_once(pair: tuple[Gateway, Gateway], upstream: StubUpstream) -> None:
+def test_an_answer_that_is_no_whole_text_is_asked_for_by_each(pair: tuple[Gateway, Gateway], upstream: StubUpstream) -> None:
     before = len(upstream.chats)
-    together(pair, upstream, lambda hold: hold.set(), finish_reason="length")
-    assert len(upstream.chats) == before + 2
+    answers = together(pair, upstream, lambda hold: hold.set(), finish_reason="length")
+    assert len(upstream.chats) == before + 7
+    assert [told.get("collapsed") for _, told in answers] == [None] * 7
 
 
 def test_a_leader_whose_client_leaves_is_followed_by_another(pair: tuple[Gateway, Gateway], upstream: StubUpstream) -> None:

@@ -91,3 +91,20 @@ async def test_the_peak_fades_while_hits_come_and_not_in_an_outage() -> None:
     assert throttle.limit == HEADROOM * 8
     now[0] += HALF_LIFE_S
     assert throttle.limit == HEADROOM * 4
+
+
+async def test_a_herd_waits_for_places_though_hits_come_and_others_do_not() -> None:
+    world = World()
+
+    async def one_of_many() -> None:
+        async with world.throttle.place(in_a_herd=True):
+            await world.leave.wait()
+
+    herd = [asyncio.create_task(one_of_many()) for _ in range(8)]
+    await asyncio.sleep(0)
+    assert (world.throttle.in_flight, world.throttle.waiting) == (3, 5)
+    others = await world.begin(2)
+    assert (world.throttle.in_flight, world.throttle.waiting) == (5, 5)
+    world.leave.set()
+    await asyncio.gather(*herd, *others)
+    assert (world.throttle.in_flight, world.throttle.waiting, set(world.waits)) == (0, 0, {True})
