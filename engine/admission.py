@@ -65,6 +65,15 @@ def unfit(body: bytes, finish_reasons: Sequence[str]) -> str:
     return "" if isinstance(content, str) and content else "empty_answer"
 
 
+def is_whole(body: bytes) -> bool:
+    """Return whether a stored body can be served: what a store gives back need not be what was put into it."""
+    try:
+        choices = orjson.loads(body)["choices"]
+        return bool(choices) and all(isinstance(choice["message"], dict) for choice in choices)
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return False
+
+
 def unstorable(lookup: Judged) -> str:
     """Return why no answer to this lookup may be stored."""
     if lookup.outcome is Outcome.BYPASS:

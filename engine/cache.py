@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from engine.admission import refused, unstorable
+from engine.admission import is_whole, refused, unstorable
 from engine.breaker import Breaker
 from engine.control import Control
 from engine.copies import Copies, hashed
@@ -25,7 +25,7 @@ from engine.singleflight import SingleFlight
 from engine.tiers import wall_clock_ms
 from engine.tiers.base import StoreTier, Tier, VectorTier
 from engine.types import TOO_MANY_NAMESPACES, Candidate, Entry, Normaliser, Outcome, Policy, Purpose, Switch, Usage
-from engine.verify import parse
+from engine.verify import is_current, parse
 from engine.view import ControlView, Faults
 
 
@@ -194,7 +194,9 @@ class Cache:
         lookup.step("exact", started)
         if entry is None:
             return False
-        lookup.parse, lookup.simhash = entry.parse, entry.simhash
+        # What another embedder or another version of the parser made would be stored again as today's.
+        if self._embedder is not None and entry.embedder == self._embedder.id:
+            lookup.parse, lookup.simhash = entry.parse if is_current(entry.parse) else "", entry.simhash
         candidate = Candidate(entry.entry_id, entry.key, 1.0, passed=True, prompt=entry.prompt)
         taken = self._serve(lookup, entry, Outcome.EXACT_HIT, tier, candidate)
         if lookup.held_out and entry.comparable:
@@ -231,6 +233,10 @@ class Cache:
             lookup.reason = "tier_fault"
             return None, ""
         if entry is None or not self._visible(lookup, entry):
+            return None, ""
+        # Once, as it comes: copies in memory are of what was found whole, or was stored from here.
+        if not is_whole(entry.body):
+            self._faults("store", "broken_entry")
             return None, ""
         entry = hashed(entry)
         await self._remember(entry)

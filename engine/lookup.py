@@ -20,7 +20,8 @@ NO_KEY, NO_GROUP = ServingKey(""), GroupFingerprint()
 class Known:
     """A request's body that is kept, since the same bytes mostly come again. Nothing may change it.
 
-    oddity: why its bytes must not be looked up. forms: its canonical forms. told: what telemetry writes of it. Each by all that it depends on beside the body; FORMS of each at most.
+    oddity: why its bytes must not be looked up. forms: its canonical forms. told: what telemetry writes of it. Each of the two by all
+    that it depends on beside the body; FORMS of each at most.
     """
 
     __slots__ = ("body", "forms", "oddity", "told")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.admission import is_whole
 from engine.breaker import Breaker
 from engine.embedders.base import Embedder
 from engine.embedders.simhash import simhash
@@ -184,7 +185,10 @@ class Semantic:
         # One alone, the usual case, needs no task of its own.
         found = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked)
         for place, entry in zip(missing, found, strict=True):
-            entries[place] = entry if entry is not None and visible(entry) else None
+            if entry is not None and not is_whole(entry.body):
+                self._faults("store", "broken_entry")
+            elif entry is not None and visible(entry):
+                entries[place] = entry
         return entries
 
     async def _from_memory(self, key: ServingKey, visible: Visible) -> Entry | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.verify.parse import parse
+from engine.verify.parse import is_current, parse
 from engine.verify.rules import may_go_on, verify
 
-__all__ = ["may_go_on", "parse", "verify"]
+__all__ = ["is_current", "may_go_on", "parse", "verify"]
