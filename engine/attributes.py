@@ -205,7 +205,7 @@ def _add_entry(raw: dict[str, Value | None], lookup: Lookup) -> None:
     raw[semconv.ENTRY_BYTES] = entry.size_bytes - len(entry.vector)
     raw[semconv.ENTRY_AGE_S] = max(0, lookup.at_ms - entry.created_ms) / 1000
     raw[semconv.ENTRY_TTL_S] = max(0, entry.expires_ms - lookup.at_ms) / 1000
-    raw[semconv.SAVED_MS] = max(0.0, entry.upstream_ms - lookup.lookup_ms)
+    raw[semconv.SAVED_MS] = max(0.0, entry.upstream_ms - lookup.lookup_ms - (lookup.upstream_ms or 0.0))
     raw[semconv.SAVED_USD] = entry.usage.cost_usd
 
 

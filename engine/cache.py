@@ -33,6 +33,7 @@ class Cache:
     """The cache of one gateway.
 
     faults: called with (tier, operation) for each fault that was answered without. clock: Unix milliseconds.
+    may_hold_out: whether the upstream would answer what is held out.
     `lookup` and `store` never raise for a fault of the cache; `lookup` raises InvalidRequest for a malformed body.
     """
 
@@ -50,7 +51,9 @@ class Cache:
         clock: Callable[[], int] = wall_clock_ms,
         monotonic: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
+        may_hold_out: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._may_hold_out = may_hold_out
         self._settings = settings
         self._store = store
         self._memory = Copies(memory, ttl_s=settings.memory_ttl_s, clock=clock)
@@ -284,12 +287,25 @@ class Cache:
             lookup.candidate = None
             return False
         ratio = self._settings.holdout_ratio if (own := lookup.space.policy.holdout_ratio) is None else own
-        if ratio > 0 and lookup.request.purpose is Purpose.TRAFFIC:
+        if ratio > 0 and lookup.request.purpose is Purpose.TRAFFIC and self._may_hold_out():
             lookup.holdout_propensity = 1.0 - ratio
             if self._rng.random() < ratio:
                 lookup.held_out, lookup.reason, lookup.candidate, lookup.answers = True, "holdout", candidate, (entry.body,)
+                lookup.held = outcome, entry, tier
                 return True
         lookup.outcome, lookup.entry, lookup.tier, lookup.reason = outcome, entry, tier, ""
+        return True
+
+    def unhold(self, lookup: Lookup) -> bool:
+        """Serve what was held out, for the upstream failed; return whether it may still be seen.
+
+        It is in no comparison then, and its propensity is 1: with such an upstream it is served either way.
+        """
+        if lookup.held is None or not self._visible(lookup, lookup.held[1]):
+            return False
+        lookup.outcome, lookup.entry, lookup.tier = lookup.held
+        lookup.held_out, lookup.holdout_propensity, lookup.answers, lookup.held = False, 1.0, (), None
+        lookup.reason, lookup.error_type, lookup.status = "holdout_failed", "", 200
         return True
 
     async def again(self, lookup: Lookup) -> Entry | None:

@@ -94,6 +94,7 @@ class Lookup:
     semantic_skipped: str = ""
     holdout_propensity: float = 1.0
     held_out: bool = False
+    held: tuple[Outcome, Entry, str] | None = None  # of a held-out lookup: what would have served, from which tier
     answers: tuple[bytes, ...] = ()  # of a held-out lookup: what would have served, and what the upstream said instead
     agreement_ratio: float | None = None  # of the two, 0..1
     stored: bool = False

@@ -69,6 +69,10 @@ class Boundary:
             self._telemetry.fault("gateway", "store")
             lookup.store_reason = "cache_fault"
 
+    def unhold(self, lookup: Lookup) -> bool:
+        """Make a held-out lookup the hit that it would have been, since its upstream call failed; return whether it could be."""
+        return self._cache.unhold(lookup)
+
     async def made_elsewhere(self, key: str, lookup: Lookup) -> Answer | None:
         """Return what another gateway's identical miss came to. None: this gateway asks the upstream itself, and others wait for it."""
         try:

@@ -120,6 +120,8 @@ class Chat:
 
         answer, shared = await self._flights.share(lookup, fetch)
         note(lookup, answer, shared=shared)
+        if answer.error_type and self._boundary.unhold(lookup) and lookup.entry is not None:
+            return Answer(200, lookup.entry.body, [JSON_TYPE]), False
         return answer, shared
 
     async def warm(self, inbound: Inbound, identity: Identity, body: dict[str, Any]) -> dict[str, Any]:
@@ -144,10 +146,12 @@ class Chat:
 
     async def _stream(self, exchange: Exchange, receive: Receive, send: Send) -> None:
         lookup = exchange.lookup
-        if lookup.entry is not None:
-            answer = Answer(200, lookup.entry.body, [JSON_TYPE], parsed=orjson.loads(lookup.entry.body))
-            await self._send_replay(exchange, answer, send, shared=False)
+        if await self._send_entry(exchange, send):
             return
+
+        async def instead() -> bool:
+            return self._boundary.unhold(lookup) and await self._send_entry(exchange, send)
+
         key = self._flights.key_of(lookup)
         lead = await self._flights.join(lookup, key)
         if isinstance(lead, Answer):
@@ -161,12 +165,21 @@ class Chat:
             completions=self._completions,
             boundary=self._boundary,
             land=lead.land,
+            instead=instead,
             now_ms=self._now_ms,
         )
         try:
             await relay.run(receive, waited_for=lead.waited_for)
         finally:
             lead.release()
+
+    async def _send_entry(self, exchange: Exchange, send: Send) -> bool:
+        """Stream the entry that serves; return whether there is one."""
+        entry = exchange.lookup.entry
+        if entry is not None:
+            answer = Answer(200, entry.body, [JSON_TYPE], parsed=orjson.loads(entry.body))
+            await self._send_replay(exchange, answer, send, shared=False)
+        return entry is not None
 
     async def _send_plain(self, exchange: Exchange, answer: Answer, send: Send, *, shared: bool) -> None:
         headers = shareable_headers(answer) if shared else answer.headers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -27,7 +27,10 @@ _DRAIN_S = 0.25
 
 
 class Relay:
-    """One streamed upstream call. land: gives the complete answer, or the error, to the followers."""
+    """One streamed upstream call. land: gives the complete answer, or the error, to the followers.
+
+    instead: sends what was held out, when the upstream failed before anything was sent; returns whether it did.
+    """
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class Relay:
         completions: Completions,
         boundary: Boundary,
         land: Callable[[Answer], None],
+        instead: Callable[[], Awaitable[bool]],
         now_ms: Callable[[], int],
     ) -> None:
         self._exchange = exchange
@@ -44,6 +48,7 @@ class Relay:
         self._completions = completions
         self._boundary = boundary
         self._land = land
+        self._instead = instead
         self._now_ms = now_ms
         self._own_usage = False
         self._parser = EventParser()
@@ -92,7 +97,8 @@ class Relay:
         answer = self._completions.judged(self._exchange, response.status_code, body, headers, started)
         await self._boundary.store(self._exchange.lookup, answer)
         self._finish(answer)
-        await send_response(self._send, answer.status, [*headers, *self._status()], body)
+        if not answer.error_type or not await self._instead():
+            await send_response(self._send, answer.status, [*headers, *self._status()], body)
 
     async def _relay(self, response: httpx.Response, started: float) -> None:
         headers = [*response_headers(response, decoded=True), *self._status()]
@@ -164,6 +170,8 @@ class Relay:
         self._exchange.lookup.store_reason = answer.store_reason
         self._finish(answer)
         if not self._begun:
+            if await self._instead():
+                return
             await send_response(self._send, answer.status, [*answer.headers, *self._status()], answer.body)
             return
         # The client has its 200 already; without an event it would take a cut answer for a whole one.

@@ -156,6 +156,7 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
         )
     memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=_now_ms, eviction=engine.eviction)
     judge = Judge(engine, breaker=breakers.judge, counted=telemetry.metrics.judged)
+    upstream = Upstream(settings, breakers.upstream)
     cache = Cache(
         settings=engine,
         store=store,
@@ -166,6 +167,7 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
         faults=telemetry.fault,
         embedder_breaker=breakers.embedder,
         clock=_now_ms,
+        may_hold_out=lambda: upstream.configured and breakers.upstream.state is State.CLOSED,
     )
     telemetry.metrics.watch(entries=lambda: len(memory), size_bytes=lambda: memory.bytes, control_age_s=lambda: cache.view.age_s)
     siblings = None
@@ -179,7 +181,7 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
         store=unguarded,
         cache=cache,
         telemetry=telemetry,
-        upstream=Upstream(settings, breakers.upstream),
+        upstream=upstream,
         breakers=breakers,
         leases=Leases(store, owner=gateway_id, faults=telemetry.fault),
         embedder=embedder,
