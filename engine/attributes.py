@@ -9,10 +9,15 @@ import orjson
 
 from engine import semconv
 from engine.keys import printable
-from engine.lookup import Lookup
+from engine.lookup import ADAPTER, RETRIEVAL_VERSION, SCOPE, Lookup
 from engine.settings import EngineSettings, GatewaySettings
 from engine.types import Outcome, Usage
 
+_NAMED = {
+    ADAPTER: semconv.ADAPTER,
+    RETRIEVAL_VERSION: semconv.RETRIEVAL_VERSION,
+    SCOPE: semconv.AUTHORISATION_SCOPE,
+}
 _MOST_HEADERS, _HEADER_CHARS = 16, 100
 
 Value = str | bool | int | float | tuple[str, ...]
@@ -68,6 +73,9 @@ def request_attributes(lookup: Lookup, settings: EngineSettings) -> dict[str, Va
         semconv.PROMPT_CHARS: len(lookup.prompt),
         semconv.GENAI_REQUEST_MODEL: lookup.model,
     }
+    for header, value in request.keyed:
+        if header in _NAMED:
+            raw[_NAMED[header]] = printable(value.decode("utf-8", "replace"))
     if is_recorded(lookup, settings):
         _add_prompt(raw, lookup, settings)
     return _told(raw)
@@ -191,7 +199,7 @@ def keyed_headers(lookup: Lookup) -> tuple[str, ...]:
     """Return the names of the headers that are part of the key, the first few: never their values."""
     if not lookup.request.keyed:
         return ()
-    names = dict.fromkeys(name for name, _ in lookup.request.keyed)
+    names = dict.fromkeys(name for name, _ in lookup.request.keyed if name not in _NAMED)
     return tuple(printable(name[:_HEADER_CHARS].decode("latin-1")) for name in list(names)[:_MOST_HEADERS])
 
 

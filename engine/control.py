@@ -41,6 +41,7 @@ from engine.types import EntryHead, Generations, Policy
 SAMPLE = 10
 GATEWAY_LIVE_MS = 5_000
 GATEWAY_FORGET_MS = 3_600_000
+MAX_SCOPE_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +184,17 @@ class Control(Purges):
     # Tenant keys
 
     async def key_create(
-        self, tenant: str, *, namespaces: tuple[str, ...] = ("*",), model_versions: tuple[str, ...] = ("*",)
+        self, tenant: str, *, namespaces: tuple[str, ...] = ("*",), model_versions: tuple[str, ...] = ("*",), scope: str = ""
     ) -> tuple[TenantKey, str]:
         """Return a new key and its token `csk_<id>_<secret>`, which is kept nowhere: it is shown once."""
         if not tenant or not namespaces or not model_versions:
             raise InvalidSetting("a key needs a tenant, and at least one namespace and model version (* = all)")
+        if len(scope) > MAX_SCOPE_CHARS or not scope.isprintable():
+            raise InvalidSetting(f"a key's scope has at most {MAX_SCOPE_CHARS} characters, all of them printable")
         key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         # Without a salt: the secret has 256 random bits, too many to be guessed.
         digest = hashlib.sha256(secret.encode()).hexdigest()
-        key = TenantKey(key_id, tenant, digest, tuple(namespaces), tuple(model_versions), self._clock())
+        key = TenantKey(key_id, tenant, digest, tuple(namespaces), tuple(model_versions), self._clock(), scope=scope)
         if await self._store.control_put(f"{KEY}{key_id}", key_json(key), expected=0) is None:
             raise Conflict("the new key's id is taken; try again")
         await self._tell()

@@ -17,6 +17,10 @@ NO_USAGE = Usage()
 NO_KEY, NO_GROUP = ServingKey(""), GroupFingerprint()
 
 
+# What parts keys under names of our own, beside headers of the request.
+ADAPTER, RETRIEVAL_VERSION, SCOPE = b"cachescope-adapter", b"cachescope-retrieval-version", b"cachescope-scope"
+
+
 class Known:
     """A request's body that is kept, since the same bytes mostly come again. Nothing may change it.
 
@@ -46,7 +50,7 @@ class CacheRequest(NamedTuple):
 
     body: the parsed JSON object of POST /v1/chat/completions. no_store: do not keep the answer. refresh: do not serve one.
     bypass: why it must not be looked up whatever the body says, '' = nothing speaks against it.
-    keyed: what goes upstream beside the body and may change the answer, by name, lower-case.
+    keyed: what goes upstream beside the body and may change the answer, by name, lower-case; then adapter, retrieval version, scope.
     known: of this very body, None = it is not kept.
     """
 

@@ -36,7 +36,10 @@ class BadRecord(StoreCorrupt):
 
 @dataclass(frozen=True, slots=True)
 class TenantKey:
-    """A tenant's API key. hash: SHA-256 of its secret, 64 hex; `*` in a list allows all; revoked_ms: None = in force."""
+    """A tenant's API key. hash: SHA-256 of its secret, 64 hex; `*` in a list allows all; revoked_ms: None = in force.
+
+    scope: what its holders are authorised for, '' = no more than the tenant; keys of other scopes share no answers with it.
+    """
 
     id: str
     tenant: str
@@ -45,6 +48,7 @@ class TenantKey:
     model_versions: tuple[str, ...]
     created_ms: int
     revoked_ms: int | None = None
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +299,7 @@ def key_of(doc: ControlDoc) -> TenantKey:
         model_versions=tuple(value["model_versions"]),
         created_ms=_whole(value.get("created_ms")),
         revoked_ms=None if revoked is None else _whole(revoked),
+        scope=str(value.get("scope") or ""),
     )
 
 
@@ -307,6 +312,7 @@ def key_json(key: TenantKey) -> str:
             "model_versions": list(key.model_versions),
             "created_ms": key.created_ms,
             "revoked_ms": key.revoked_ms,
+            "scope": key.scope,
         }
     )
 

@@ -156,6 +156,7 @@ class KeyInfo:
     model_versions: tuple[str, ...]
     created_ms: int
     revoked_ms: int | None
+    scope: str = ""  # '' = none
     secret: str = field(default="", repr=False)
     via: Via = Via.GATEWAY
 
@@ -214,5 +215,7 @@ class EngineAdapter(Protocol):
         """Make this request as that tenant, for the cache's sake. Needs a gateway."""
 
     def key_list(self) -> Sequence[KeyInfo]: ...
-    def key_create(self, tenant: str, namespaces: Sequence[str] = ("*",), model_versions: Sequence[str] = ("*",)) -> KeyInfo: ...
+    def key_create(
+        self, tenant: str, namespaces: Sequence[str] = ("*",), model_versions: Sequence[str] = ("*",), scope: str = ""
+    ) -> KeyInfo: ...
     def key_revoke(self, key_id: str) -> KeyInfo: ...

@@ -140,6 +140,7 @@ def key(value: Json, *, via: Via = Via.GATEWAY) -> KeyInfo:
         model_versions=tuple(value["model_versions"]),
         created_ms=int(value["created_ms"]),
         revoked_ms=value["revoked_ms"],
+        scope=str(value.get("scope") or ""),
         secret=str(value.get("key") or ""),
         via=via,
     )

@@ -142,15 +142,17 @@ class NativeAdapter:
         except _Silence:
             return self._store.key_list()
 
-    def key_create(self, tenant: str, namespaces: Sequence[str] = ("*",), model_versions: Sequence[str] = ("*",)) -> KeyInfo:
-        body = {"tenant": tenant, "namespaces": list(namespaces), "model_versions": list(model_versions)}
+    def key_create(
+        self, tenant: str, namespaces: Sequence[str] = ("*",), model_versions: Sequence[str] = ("*",), scope: str = ""
+    ) -> KeyInfo:
+        body = {"tenant": tenant, "namespaces": list(namespaces), "model_versions": list(model_versions), "scope": scope}
         try:
             return self._decoded(decode.key, "POST", "/keys", json=body)
         except _Silence as silence:
             if not isinstance(silence.__cause__, httpx.ConnectError | httpx.ConnectTimeout):
                 # It may have been made: a second one would be active and in nobody's record.
                 raise EngineUnavailable("the gateway did not answer, and the key may exist: see `cachescope key list`") from silence
-            return self._store.key_create(tenant, namespaces, model_versions)
+            return self._store.key_create(tenant, namespaces, model_versions, scope)
 
     def key_revoke(self, key_id: str) -> KeyInfo:
         if not key_id.isalnum():

@@ -158,9 +158,9 @@ class SharedStore:
     def key_list(self) -> list[KeyInfo]:
         return [_key(row) for row in self._run(lambda control: control.key_list())]
 
-    def key_create(self, tenant: str, namespaces: Sequence[str], model_versions: Sequence[str]) -> KeyInfo:
+    def key_create(self, tenant: str, namespaces: Sequence[str], model_versions: Sequence[str], scope: str = "") -> KeyInfo:
         key, secret = self._run(
-            lambda control: control.key_create(tenant, namespaces=tuple(namespaces), model_versions=tuple(model_versions))
+            lambda control: control.key_create(tenant, namespaces=tuple(namespaces), model_versions=tuple(model_versions), scope=scope)
         )
         return dataclasses.replace(_key(key), secret=secret)
 
@@ -189,6 +189,7 @@ def _key(row: TenantKey) -> KeyInfo:
         model_versions=tuple(row.model_versions),
         created_ms=row.created_ms,
         revoked_ms=row.revoked_ms,
+        scope=row.scope,
         via=Via.STORE,
     )
 

@@ -19,6 +19,7 @@ def create_key(
     *,
     namespaces: Sequence[str] = ("*",),
     model_versions: Sequence[str] = ("*",),
+    scope: str = "",
 ) -> tuple[ActResult, KeyInfo | None]:
     """Make a key. Its secret is in the KeyInfo, this once; a repeated operation returns None in its place."""
     authorise(ctx.actor, "key_create", ctx.engine.capabilities)
@@ -30,11 +31,11 @@ def create_key(
     made: list[KeyInfo] = []
 
     def work() -> Mapping[str, Any]:
-        key = ctx.engine.key_create(tenant, namespaces, model_versions)
+        key = ctx.engine.key_create(tenant, namespaces, model_versions, scope)
         made.append(key)
         return {"key_id": key.id, "via": str(key.via)}
 
-    parameters = {"tenant": tenant, "namespaces": list(namespaces), "model_versions": list(model_versions)}
+    parameters = {"tenant": tenant, "namespaces": list(namespaces), "model_versions": list(model_versions), "scope": scope}
     result = perform(ctx, act_id=operation_id, kind="key_create", namespace="", parameters=parameters, work=work)
     return result, made[0] if made else None
 

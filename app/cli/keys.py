@@ -19,6 +19,9 @@ app = typer.Typer(
 )
 
 Namespaces = Annotated[list[str] | None, typer.Option("--namespace", help="A namespace the key may use; repeatable. Default: all.")]
+Scope = Annotated[
+    str, typer.Option("--scope", help="What its holders are authorised for: keys of other scopes share no answers with it. Default: none.")
+]
 Versions = Annotated[list[str] | None, typer.Option("--model-version", help="A model version the key may use; repeatable. Default: all.")]
 
 
@@ -27,6 +30,7 @@ def create(
     tenant: Annotated[str, typer.Argument(help="The tenant whose requests carry this key.")],
     namespace: Namespaces = None,
     model_version: Versions = None,
+    scope: Scope = "",
     demo: Demo = None,
     as_json: AsJson = False,
 ) -> None:
@@ -40,6 +44,7 @@ def create(
             new_operation_id(),
             namespaces=namespace or ["*"],
             model_versions=model_version or ["*"],
+            scope=scope,
         )
         if key is None:
             finish(result, as_json=as_json, words="")
@@ -59,11 +64,12 @@ def list_keys(demo: Demo = None, as_json: AsJson = False) -> None:
         show_json([_row(key) for key in keys])
         return
     table(
-        ["id", "tenant", "namespaces", "model versions", "created", "state"],
+        ["id", "tenant", "scope", "namespaces", "model versions", "created", "state"],
         [
             (
                 key.id,
                 key.tenant,
+                key.scope or "-",
                 ",".join(key.namespaces),
                 ",".join(key.model_versions),
                 _time(key.created_ms),
@@ -94,6 +100,7 @@ def _row(key: KeyInfo) -> dict[str, object]:
         "tenant": key.tenant,
         "namespaces": list(key.namespaces),
         "model_versions": list(key.model_versions),
+        "scope": key.scope,
         "created_ms": key.created_ms,
         "revoked_ms": key.revoked_ms,
     }

@@ -41,6 +41,7 @@ class Identity(NamedTuple):
     namespaces: tuple[str, ...] = (ANY,)
     model_versions: tuple[str, ...] = (ANY,)
     by_key: bool = False
+    scope: str = ""
 
     def withheld(self, headers: RawHeaders) -> frozenset[bytes]:
         """Return the names of the client's headers that do not go upstream."""
@@ -128,7 +129,9 @@ class Auth:
             raise _unauthorized("a tenant key is needed: send `Authorization: Bearer csk_…`, made with `cachescope key create`")
         if key.revoked_ms is not None:
             raise _unauthorized("this tenant key was revoked; make a new one with `cachescope key create`")
-        return Identity(key.tenant, self.upstream_authorization, tuple(key.namespaces), tuple(key.model_versions), by_key=True)
+        return Identity(
+            key.tenant, self.upstream_authorization, tuple(key.namespaces), tuple(key.model_versions), by_key=True, scope=key.scope
+        )
 
     def admin(self, authorization: str) -> None:
         """Return when the header carries the admin token. Raises a 403 when none is configured, a 401 when it differs."""

@@ -21,7 +21,7 @@ from engine.gateway.rawjson import oddity
 from engine.gateway.recent import Recent
 from engine.gateway.relay import Relay
 from engine.gateway.stream import replay
-from engine.lookup import CacheRequest, Known
+from engine.lookup import SCOPE, CacheRequest, Known
 from engine.types import Purpose
 
 STREAM_HEADERS: RawHeaders = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
@@ -97,7 +97,7 @@ class Chat:
             no_store=inbound.no_store,
             refresh=inbound.refresh,
             client=inbound.client,
-            keyed=inbound.keyed,
+            keyed=(*inbound.keyed, (SCOPE, identity.scope.encode())) if identity.scope else inbound.keyed,
             bypass=oddity(raw, body) if known is None else known.oddity,
             known=known,
         )

@@ -183,7 +183,10 @@ class ControlApi:
     async def key_create(self, request: Request) -> dict[str, Any]:
         body = await self._body(request)
         key, token = await self._control.key_create(
-            _text(body, "tenant"), namespaces=_texts(body, "namespaces"), model_versions=_texts(body, "model_versions")
+            _text(body, "tenant"),
+            namespaces=_texts(body, "namespaces"),
+            model_versions=_texts(body, "model_versions"),
+            scope=_optional(body, "scope", least=0),
         )
         return {**_shown(key), "key": token}
 

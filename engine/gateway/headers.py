@@ -12,8 +12,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from engine.gateway.errors import RawHeaders
+from engine.lookup import ADAPTER, RETRIEVAL_VERSION
 
 NO_HEADERS: frozenset[bytes] = frozenset()
+NAMED = (ADAPTER, RETRIEVAL_VERSION)  # our own vocabulary: for the key alone, none of it goes upstream
 
 # What a client may say who it is with, beside its bearer: it parts tenants, and it never travels with a key of ours.
 _CREDENTIALS = frozenset({b"api-key", b"x-api-key", b"cookie", b"openai-organization", b"openai-project"})

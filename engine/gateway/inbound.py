@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope
 
 from engine.errors import InvalidRequest
 from engine.gateway.errors import RawHeaders
-from engine.gateway.headers import NO_HEADERS, read
+from engine.gateway.headers import NAMED, NO_HEADERS, read
 from engine.gateway.nesting import MAX_NESTING, too_deep
 
 DEFAULT_NAMESPACE = "default"
@@ -56,6 +56,9 @@ def inbound_of(scope: Scope, *, ignored: frozenset[bytes] = NO_HEADERS) -> Inbou
         directives = {part.partition("=")[0].strip() for part in control.split(",")}
     length = headers.get(b"content-length", b"")
     credentials, keyed = read(raw, headers, ignored=ignored)
+    for name in NAMED:
+        if name in headers and (value := _name(headers, name)):
+            keyed = (*keyed, (name, value.encode()))
     return Inbound(
         raw=raw,
         credentials=credentials,

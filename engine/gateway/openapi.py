@@ -108,6 +108,7 @@ _SCHEMAS: dict[str, Schema] = {
         model_versions=_list(_TEXT),
         created_ms=_INTEGER,
         revoked_ms=_or_null(_INTEGER),
+        scope=_TEXT,
     ),
     "Namespace": _object(
         name=_TEXT,
@@ -216,7 +217,11 @@ PATHS: dict[str, dict[str, Schema]] = {
             _ref("Key"),
             409,
             body=_object(
-                {name: {"type": "array", "minItems": 1, "items": _NAME} for name in ("namespaces", "model_versions")}, tenant=_NAME
+                {
+                    **{name: {"type": "array", "minItems": 1, "items": _NAME} for name in ("namespaces", "model_versions")},
+                    "scope": {**_NAME, "minLength": 0},
+                },
+                tenant=_NAME,
             ),
         ),
     },

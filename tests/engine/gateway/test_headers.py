@@ -6,6 +6,7 @@ import pytest
 
 from engine.gateway.headers import is_credential, read
 from tests.engine.gateway.conftest import Gateway, Start, ask, cache_status
+from tests.engine.gateway.test_auth import make_key
 from tests.support.servers import wait_for
 from tests.support.upstream import StubUpstream
 
@@ -66,3 +67,22 @@ def test_values_of_one_name_keep_their_order_and_no_name_runs_into_its_value() -
     assert keyed((b"b", b"1"), (b"a", b"1")) == keyed((b"a", b"1"), (b"b", b"1"))
     assert keyed((b"a", b"1"), (b"a", b"2")) != keyed((b"a", b"2"), (b"a", b"1"))
     assert not is_credential(b"authorization")  # the bearer has its own rules
+
+
+@pytest.mark.parametrize("name", ["Cachescope-Adapter", "Cachescope-Retrieval-Version"])
+def test_adapter_and_retrieval_version_part_keys_and_stay_here(gateway: Gateway, upstream: StubUpstream, name: str) -> None:
+    for value in ("", "1", "2"):
+        assert asked(gateway, {name: value} if value else {})["fwd"] == "miss"
+        assert asked(gateway, {name: value})["hit"] is True
+    assert not [header for call in upstream.chats for header in call.headers if header.startswith("cachescope-")]
+    too_long = gateway.http().post("/v1/chat/completions", json=ask(), headers={name: "x" * 201})
+    assert (too_long.status_code, too_long.json()["error"]["code"]) == (400, "invalid_header")
+
+
+def test_keys_of_two_scopes_share_nothing_and_no_header_names_a_scope(gateway: Gateway) -> None:
+    none, nurses, doctors = (make_key(gateway, **({"scope": scope} if scope else {})) for scope in ("", "nurses", "doctors"))  # type: ignore[arg-type]
+    for made in (none, nurses, doctors):
+        assert asked(gateway, {"Authorization": f"Bearer {made['key']}"})["fwd"] == "miss"
+        assert asked(gateway, {"Authorization": f"Bearer {made['key']}", "Cachescope-Scope": "nurses"})["hit"] is True
+    listed = gateway.control("GET", "/keys")["keys"]
+    assert [key["scope"] for key in listed] == ["", "nurses", "doctors"]
