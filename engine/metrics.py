@@ -87,8 +87,12 @@ class Metrics:
             child = self._lookup_children[key] = self._lookups.labels(namespace, outcome.value, purpose.value)
         child.inc()
         if outcome is Outcome.BYPASS:
-            self._bypasses.labels(reason).inc()
+            self.bypassed(reason)
         self._seconds_children[outcome].observe(lookup_s)
+
+    def bypassed(self, reason: str) -> None:
+        """Count a request that was not looked up; by itself where it is no lookup either."""
+        self._bypasses.labels(reason).inc()
 
     def keyed_header(self, name: str) -> None:
         """Count a header that is part of a lookup's key: one that differs at each request makes every request a miss."""

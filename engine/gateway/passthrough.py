@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -16,6 +16,8 @@ from engine.gateway.errors import GatewayError, RawHeaders, from_engine, send_er
 from engine.gateway.inbound import Inbound, check_whole, client_left, inbound_of
 from engine.gateway.upstream import CLIENT_LEFT_STATUS, Upstream, request_headers, response_headers
 
+_NOT_CACHED = "not_cached"
+_STATUS = [(b"cache-status", f"cachescope; fwd=bypass; detail={_NOT_CACHED}".encode())]
 _DOT_SEGMENT = re.compile(r"(^|[/\\])\.{1,2}([/\\]|$)")
 
 # What names no object that another tenant with the same upstream key has made.
@@ -39,20 +41,27 @@ class _Course:
 class Passthrough:
     """ASGI endpoint. Request and response bodies stream through; only the headers of the connection are left out.
 
-    all_paths: tenants with keys may use every path, though they share the upstream's key.
+    all_paths: tenants with keys may use every path, though they share the upstream's key. bypassed: called with a reason for each
+    POST that is sent on and is no lookup.
     """
 
-    def __init__(self, *, auth: Auth, upstream: Upstream, max_body_bytes: int, all_paths: bool = False) -> None:
+    def __init__(
+        self, *, auth: Auth, upstream: Upstream, max_body_bytes: int, bypassed: Callable[[str], None], all_paths: bool = False
+    ) -> None:
+        self._bypassed = bypassed
         self._all_paths = all_paths
         self._auth = auth
         self._upstream = upstream
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.forward(scope, receive, send, status=[(b"cache-status", b"cachescope; fwd=bypass; detail=not_cached")])
+        await self.forward(scope, receive, send, status=_STATUS, counted=scope["method"] == "POST")
 
-    async def forward(self, scope: Scope, receive: Receive, send: Send, *, status: RawHeaders) -> tuple[int, str]:
-        """Send the request on and the response back. Return its status and an error type ('' = the upstream answered)."""
+    async def forward(self, scope: Scope, receive: Receive, send: Send, *, status: RawHeaders, counted: bool = False) -> tuple[int, str]:
+        """Send the request on and the response back. Return its status and an error type ('' = the upstream answered).
+
+        counted: as a bypass, once it is known whose it is.
+        """
         course: _Course | None = None
         try:
             inbound = inbound_of(scope)
@@ -60,6 +69,8 @@ class Passthrough:
             identity.check(namespace=inbound.namespace, model_version=inbound.model_version)
             path = self._path(scope, identity)
             course = _Course(inbound, identity, status)
+            if counted:
+                self._bypassed(_NOT_CACHED)
             pump = asyncio.create_task(self._pump(scope["method"], path, receive, send, course))
             left = asyncio.create_task(self._left(receive, course))
             try:

@@ -99,7 +99,13 @@ def create_app(settings: GatewaySettings, place: Place | None = None) -> Starlet
         now_ms=_now_ms,
         ignored_headers=settings.key_ignored_headers,
     )
-    passthrough = Passthrough(auth=auth, upstream=upstream, max_body_bytes=settings.max_body_bytes, all_paths=settings.passthrough_all)
+    passthrough = Passthrough(
+        auth=auth,
+        upstream=upstream,
+        max_body_bytes=settings.max_body_bytes,
+        bypassed=telemetry.metrics.bypassed,
+        all_paths=settings.passthrough_all,
+    )
     control = ControlApi(auth=auth, state=state, chat=chat, max_body_bytes=settings.max_body_bytes)
     pages = Pages(auth=auth, state=state)
 

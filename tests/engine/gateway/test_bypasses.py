@@ -35,6 +35,10 @@ def test_each_bypass_is_counted_with_its_reason_and_nothing_is_kept(gateway: Gat
             assert answer.status_code == 200
             assert cache_status(answer.headers) == {"fwd": "bypass", "detail": reason}
     assert client.post("/v1/embeddings", json={"model": "e", "input": "a"}).status_code == 200
+    for path in ("/v1/completions", "/v1/responses"):
+        answer = client.post(path, json={"model": "m", "prompt": "a"})
+        assert cache_status(answer.headers) == {"fwd": "bypass", "detail": "not_cached"}
+    client.get("/v1/models")
     prefix = 'cachescope_bypasses_total{reason="'
 
     def counted() -> dict[str, float]:
@@ -42,8 +46,8 @@ def test_each_bypass_is_counted_with_its_reason_and_nothing_is_kept(gateway: Gat
         return {key.removeprefix(prefix).removesuffix('"}'): value for key, value in counters.items() if key.startswith(prefix)}
 
     wait_for(lambda: "embeddings" in counted(), what="the last one is counted, after its answer")
-    assert counted() == {**dict.fromkeys(CHATS, 2), "embeddings": 1}
-    assert gateway.lookups(outcome="bypass") == 2 * len(CHATS) + 1
+    assert counted() == {**dict.fromkeys(CHATS, 2), "embeddings": 1, "not_cached": 2}
+    gateway.counts(2 * len(CHATS) + 1, outcome="bypass")
     assert len(upstream.chats) == 2 * len(CHATS)
     for namespace in ("default", "off"):
         assert gateway.control("GET", "/visible", params={"namespace": namespace})["visible"] == 0
