@@ -16,13 +16,14 @@ from engine.gateway.completions import Completions
 from engine.gateway.errors import RawHeaders, from_engine, send_error, send_response
 from engine.gateway.exchange import JSON_TYPE, Exchange, fail, note, shareable_headers
 from engine.gateway.flights import Flights, Lead
+from engine.gateway.hits import HitShare
 from engine.gateway.inbound import Inbound, inbound_of, read_body
 from engine.gateway.rawjson import oddity
 from engine.gateway.recent import Recent
 from engine.gateway.relay import Relay
 from engine.gateway.stream import replay
 from engine.lookup import SCOPE, CacheRequest, Known
-from engine.types import Purpose
+from engine.types import Outcome, Purpose
 
 STREAM_HEADERS: RawHeaders = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 
@@ -39,8 +40,10 @@ class Chat:
         flights: Flights,
         max_body_bytes: int,
         now_ms: Callable[[], int],
+        hits: HitShare,
         ignored_headers: Iterable[str] = (),
     ) -> None:
+        self._hits = hits
         self._ignored_headers = frozenset(name.lower().encode() for name in ignored_headers)
         self._boundary = boundary
         self._auth = auth
@@ -103,6 +106,8 @@ class Chat:
         )
         # A query string may change the answer in ways that the key knows nothing of.
         lookup = self._boundary.bypass(request, "query_string") if inbound.query else await self._boundary.lookup(request)
+        if purpose is Purpose.TRAFFIC and lookup.outcome is not Outcome.BYPASS and not inbound.refresh:
+            self._hits.seen(hit=lookup.hit or lookup.held_out, at_s=lookup.started_mono)
         lookup.streamed = body.get("stream") is True
         return Exchange(inbound, identity, body, raw, lookup, "" if lookup.hit else forwarded_because(lookup))
 

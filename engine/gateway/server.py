@@ -39,6 +39,7 @@ from engine.gateway.embeddings import Embeddings
 from engine.gateway.errors import GatewayError, error_body
 from engine.gateway.flights import Flights
 from engine.gateway.guard import Guard, host_of, is_loopback
+from engine.gateway.hits import HitShare
 from engine.gateway.passthrough import Passthrough
 from engine.gateway.processes import Place
 from engine.gateway.processes import run as run_processes
@@ -84,10 +85,12 @@ def create_app(settings: GatewaySettings, place: Place | None = None) -> Starlet
     boundary = Boundary(cache, telemetry, state.leases, give_up_s=min(LEASE_WAIT_S, settings.upstream_timeout_s))
     flights = Flights(cache.flights, boundary)
 
+    hits = HitShare()
+
     def hits_stopped() -> bool:
         breakers = state.breakers
         failing = breakers.store_read.state is not State.CLOSED or breakers.upstream.state is not State.CLOSED
-        return failing or not cache.view.usable()
+        return failing or not cache.view.usable() or hits.fell()
 
     throttle = Throttle(hits_stopped, waited=telemetry.metrics.upstream_waited)
     chat = Chat(
@@ -97,6 +100,7 @@ def create_app(settings: GatewaySettings, place: Place | None = None) -> Starlet
         flights=flights,
         max_body_bytes=settings.max_body_bytes,
         now_ms=_now_ms,
+        hits=hits,
         ignored_headers=settings.key_ignored_headers,
     )
     passthrough = Passthrough(
