@@ -240,6 +240,9 @@ def _add_candidate(raw: dict[str, Value | None], lookup: Lookup, *, recorded: bo
     # A rule's detail is made of words of both prompts.
     verdicts = [[verdict.rule, verdict.veto, printable(verdict.detail) if recorded else ""] for verdict in candidate.verdicts]
     raw[semconv.CANDIDATE_VERDICTS] = orjson.dumps(verdicts).decode()
+    if lookup.others:
+        others = [[other.entry_id, round(other.similarity, 4), other.vetoed_by] for other in lookup.others]
+        raw[semconv.CANDIDATE_OTHERS] = orjson.dumps(others).decode()
     if recorded:
         raw[semconv.CANDIDATE_PROMPT] = printable(candidate.prompt)
 

@@ -274,6 +274,7 @@ class Cache:
             timed=timed,
         )
         lookup.vector, lookup.simhash, lookup.parse, lookup.judged = found.vector, found.simhash, found.parse, found.judged
+        lookup.others = found.others
         lookup.candidate, lookup.candidates, lookup.semantic_skipped = found.candidate, found.candidates, found.skipped
         if found.entry is not None and found.candidate is not None:
             self._serve(lookup, found.entry, Outcome.SEMANTIC_HIT, "vector", found.candidate)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from engine.judge import Opinion
 from engine.keys import Canonical
-from engine.types import Candidate, Entry, GroupFingerprint, Namespace, Outcome, Purpose, ServingKey, Step, Usage
+from engine.types import Candidate, Entry, GroupFingerprint, Namespace, Other, Outcome, Purpose, ServingKey, Step, Usage
 
 T = TypeVar("T")
 
@@ -93,6 +93,7 @@ class Lookup:
     entry: Entry | None = None  # what serves
     candidate: Candidate | None = None
     candidates: int | None = None
+    others: tuple[Other, ...] = ()  # beside `candidate`, nearest first
     judged: Opinion | None = None
     threshold: float | None = None
     semantic_skipped: str = ""

@@ -16,13 +16,16 @@ from engine.embedders.simhash import simhash
 from engine.errors import EmbedderMismatch, EmbedderUnavailable, TierUnavailable
 from engine.judge import SPOKEN, Judge, Opinion, Word
 from engine.tiers.base import Neighbour, StoreTier, Tier, VectorTier
-from engine.types import Candidate, Entry, Judging, Policy, ServingKey, Verdict
+from engine.types import Candidate, Entry, Judging, Other, Policy, ServingKey, Verdict
 from engine.verify import may_go_on, parse, score, verify
 
 Faults = Callable[[str, str], None]
 Visible = Callable[[Entry], bool]
 Timed = Callable[[str], None]
 """Called with a step's name when the step ends."""
+
+
+_MOST_OTHERS = 5
 
 
 class _Refused(EmbedderUnavailable):
@@ -37,6 +40,7 @@ class Considered:
     simhash: str = ""
     parse: str = ""
     candidates: int | None = None
+    others: tuple[Other, ...] = ()
     candidate: Candidate | None = None
     entry: Entry | None = None
     judged: Opinion | None = None
@@ -109,7 +113,7 @@ class Semantic:
             return found
         found.candidates = len(pairs)
         if pairs:
-            found.candidate, entry = _best(found.parse, pairs, policy)
+            found.candidate, entry, found.others = _best(found.parse, pairs, policy)
             timed("verify")
             if entry is not None and threshold is not None and found.candidate.similarity >= threshold:
                 found.entry = entry
@@ -200,13 +204,17 @@ class Semantic:
         return entry if entry is not None and visible(entry) else None
 
 
-def _best(query_parse: str, pairs: Sequence[tuple[Neighbour, Entry]], policy: Policy) -> tuple[Candidate, Entry | None]:
+def _best(query_parse: str, pairs: Sequence[tuple[Neighbour, Entry]], policy: Policy) -> tuple[Candidate, Entry | None, tuple[Other, ...]]:
     """Return the most similar candidate that neither a rule nor the score vetoes, with its entry; the most similar one when there is none.
+
+    Last come the others.
 
     Where one is vetoed for more than a value, those after it are not looked at.
     """
     ordered = sorted(pairs, key=lambda pair: pair[0].similarity, reverse=True)
     first: Candidate | None = None
+    seen: list[Other] = []
+    served: Entry | None = None
     for neighbour, entry in ordered:
         known = entry.parse or parse(entry.prompt)
         verdicts, chance = verify(query_parse, known, mode=policy.verify_mode), None
@@ -215,13 +223,16 @@ def _best(query_parse: str, pairs: Sequence[tuple[Neighbour, Entry]], policy: Po
             verdict, chance = score.weigh(policy.score, query_parse, known, neighbour.similarity, verdicts)
             verdicts, passed = (*verdicts, verdict), not verdict.veto
         candidate = Candidate(entry.entry_id, entry.key, neighbour.similarity, passed, verdicts, entry.prompt, chance)
+        seen.append(Other(entry.entry_id, neighbour.similarity, next((verdict.rule for verdict in verdicts if verdict.veto), "")))
         if passed:
-            return candidate, entry
+            first, served = candidate, entry
+            break
         first = first or candidate
         if not may_go_on(verdicts):
             break
     assert first is not None  # noqa: S101 - `pairs` is never empty
-    return first, None
+    seen += [Other(entry.entry_id, neighbour.similarity) for neighbour, entry in ordered[len(seen) :]]
+    return first, served, tuple(other for other in seen if other.entry_id != first.entry_id)[:_MOST_OTHERS]
 
 
 def why_missed(skipped: str, candidate: Candidate | None) -> str:

@@ -47,6 +47,7 @@ CANDIDATE_ID = "cachescope.candidate.id"
 CANDIDATE_SIMILARITY = "cachescope.candidate.similarity"  # cosine, -1..1, higher is closer
 CANDIDATE_PASSED = "cachescope.candidate.passed"  # bool: no verifier vetoed it
 CANDIDATE_VERDICTS = "cachescope.candidate.verdicts"  # JSON [[rule, veto, detail], …]
+CANDIDATE_OTHERS = "cachescope.candidate.others"  # JSON [[entry id, similarity, rule that vetoed it or ""], …], nearest first
 CANDIDATE_PROMPT = "cachescope.candidate.prompt"  # only when prompts are recorded
 THRESHOLD = "cachescope.threshold"  # cosine in force
 VERIFY_MODE = "cachescope.verify.mode"

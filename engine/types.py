@@ -254,6 +254,14 @@ class Candidate(NamedTuple):
     score: float | None = None
 
 
+class Other(NamedTuple):
+    """A candidate beside the one that is named. vetoed_by: the first rule that did, '' = it was not looked at."""
+
+    entry_id: str
+    similarity: float
+    vetoed_by: str = ""
+
+
 class Step(NamedTuple):
     """One timed step of a lookup: offset and duration in microseconds from the lookup's start."""
 

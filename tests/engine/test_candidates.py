@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from engine import semconv
+from engine.attributes import attributes_of
+from engine.settings import EngineSettings
 from engine.types import Outcome
 from tests.engine.rig import answer, rig
 
@@ -17,6 +21,9 @@ async def test_the_next_candidate_serves_after_a_veto_for_a_value_and_not_after_
         assert hit.outcome is Outcome.SEMANTIC_HIT
         assert hit.entry
         assert hit.entry.body == answer("No.")
+        assert hit.candidate
+        (other,) = hit.others
+        assert (other.vetoed_by, other.similarity > hit.candidate.similarity) == ("number", True)
         await it.teach("Please tell me: how could one export one's contracts?", "As a file.")
         assert (await it.ask("How do I export my contracts?")).hit
         await it.teach("How do I export my invoices?", "By mail.")
@@ -24,3 +31,7 @@ async def test_the_next_candidate_serves_after_a_veto_for_a_value_and_not_after_
         assert (miss.outcome, miss.reason, miss.entry) == (Outcome.MISS, "vetoed", None)
         assert miss.candidate
         assert "replaced" in {verdict.rule for verdict in miss.candidate.verdicts if verdict.veto}
+        assert [other.vetoed_by for other in miss.others] == [""] * 3, "they were not looked at"
+        assert miss.candidate.similarity >= miss.others[0].similarity >= miss.others[-1].similarity
+        said = attributes_of(miss, EngineSettings(cache_url="", secret=b""), provider="")[semconv.CANDIDATE_OTHERS]
+        assert json.loads(str(said))[0] == [miss.others[0].entry_id, round(miss.others[0].similarity, 4), ""]

@@ -12,6 +12,8 @@ import openai
 import pytest
 
 from engine.gateway.flights import MAX_LANDED_BYTES
+from engine.lookup import Lookup
+from engine.types import Outcome
 from tests.engine.gateway.conftest import Gateway, Start, ask, cache_status
 from tests.engine.gateway.test_chat import plain, streamed, text
 from tests.support.servers import wait_for
@@ -41,6 +43,23 @@ def test_32_concurrent_identical_misses_reach_the_upstream_once(any_gateway: Gat
     assert told.count({"fwd": "miss", "collapsed": True}) == MANY - 1
     any_gateway.counts(MANY - 1, outcome="coalesced")
     any_gateway.counts(1, outcome="miss")
+
+
+def test_a_coalesced_lookup_says_how_long_it_waited(gateway: Gateway, upstream: StubUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[Lookup] = []
+    record = gateway.state.telemetry.record
+
+    def kept(lookup: Lookup, **more: Any) -> None:
+        ended.append(lookup)
+        record(lookup, **more)
+
+    monkeypatch.setattr(gateway.state.telemetry, "record", kept)
+    clients = [gateway.openai() for _ in range(3)]
+    at_once(gateway, upstream, [lambda c=c: plain(c, **ask()) for c in clients])
+    wait_for(lambda: len(ended) == 3, what="all three are recorded")
+    waited = [lookup for lookup in ended if lookup.outcome is Outcome.COALESCED]
+    assert len(waited) == 2
+    assert all([step.name for step in lookup.steps][-1] == "wait" for lookup in waited)
 
 
 def test_32_concurrent_identical_streamed_misses_reach_the_upstream_once(any_gateway: Gateway, upstream: StubUpstream) -> None:
