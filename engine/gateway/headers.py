@@ -37,6 +37,11 @@ _WITHOUT_EFFECT = frozenset(
         ),
         *(b"correlation-id", b"idempotency-key", b"request-id", b"x-client-request-id", b"x-correlation-id", b"x-request-id"),
         *(b"cdn-loop", b"forwarded", b"true-client-ip", b"via", b"x-client-ip", b"x-real-ip", b"x-request-start"),
+        *(b"cf-connecting-ip", b"cf-ew-via", b"cf-ipcountry", b"cf-ray", b"cf-visitor", b"cf-worker"),
+        # Not all of them: `x-forwarded-user` and its like say who asks.
+        *(b"x-forwarded-by", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-port", b"x-forwarded-prefix", b"x-forwarded-proto"),
+        *(b"x-forwarded-scheme", b"x-forwarded-server", b"x-forwarded-ssl"),
+        *(b"elastic-apm-traceparent", b"grpc-trace-bin", b"langsmith-trace", b"newrelic", b"x-span-id", b"x-trace-id", b"x-vercel-id"),
         *(b"cache-control", b"date", b"dnt", b"origin", b"pragma", b"priority", b"referer", b"user-agent", b"x-requested-with"),
         # These do not go upstream.
         *(b"authorization", b"connection", b"expect", b"host", b"keep-alive", b"proxy-authenticate", b"proxy-authorization"),
@@ -44,8 +49,8 @@ _WITHOUT_EFFECT = frozenset(
     }
 )
 _WITHOUT_EFFECT_BEGIN = (
-    *(b"accept", b"cachescope-", b"cf-", b"content-", b"sec-"),
-    *(b"x-b3-", b"x-datadog-", b"x-envoy-", b"x-forwarded-", b"x-stainless-"),
+    *(b"accept", b"cachescope-", b"content-", b"sec-"),
+    *(b"x-b3-", b"x-datadog-", b"x-envoy-", b"x-instana-", b"x-stainless-"),
 )
 
 

@@ -66,6 +66,8 @@ def test_values_of_one_name_keep_their_order_and_no_name_runs_into_its_value() -
 
     assert keyed((b"b", b"1"), (b"a", b"1")) == keyed((b"a", b"1"), (b"b", b"1"))
     assert keyed((b"a", b"1"), (b"a", b"2")) != keyed((b"a", b"2"), (b"a", b"1"))
+    for name in (b"x-forwarded-user", b"cf-aig-backend", b"openai-beta"):
+        assert keyed((name, b"1")) == ((name, b"1"),)
     assert not is_credential(b"authorization")  # the bearer has its own rules
 
 
