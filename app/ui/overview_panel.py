@@ -62,7 +62,7 @@ def _movers(traffic: Traffic, selection: filters.Selection) -> None:
     st.markdown("**What moved the hit rate, by namespace**")
     moved = overview_rows.mover_rows(traffic, filters.query())
     if not moved:
-        why = rates_view.refusal(traffic.counts) or rates_view.nothing(traffic.before)
+        why = rates_view.refusal(traffic.counts) or f"{rates_view.nothing(traffic.before)} in {selection.before_name}"
         st.caption(f"Nothing to compare: {literal(why)}.")
         return
     columns = {name: tables.link(name, shown="/(hit_rate|traces)") for name in ("rate", "traces")}

@@ -155,7 +155,6 @@ COLUMNS: Final[dict[str, str]] = {
         "effects sum to the change."
     ),
     "effect": "By how many points this part moved the hit rate of all.",
-    "effect on the hit rate": "By how many points the change of this share moved the hit rate.",
     "mix": "The part of the effect that comes from its share of the traffic.",
     "rate": "The part of the effect that comes from its own hit rate; on the Overview the link to it.",
     "by mix": "What changed shares of the traffic explain, in points.",

@@ -154,7 +154,7 @@ def became_rows(view: Why) -> list[dict[str, object]]:
             "became": f"{words.OUTCOME_NAMES[one.outcome]}{_detail(one.outcome, one.detail)}",
             "before": _rate(one.before, one.before_of),
             "now": _rate(one.now, one.now_of),
-            "effect on the hit rate": words.points(one.effect_ratio),
+            "effect": words.points(one.effect_ratio),
             "n before": one.before,
             "n now": one.now,
         }
