@@ -106,6 +106,9 @@ end
 return out
 """
 
+# Before a script over control records: a server whose memory is full runs it all the same (Redis 7; 6.2 does not know the line).
+WHEN_FULL = "#!lua flags=allow-oom\n"
+
 # KEYS: control.
 # ARGV: record, value, expected version ('' = any), token step (0 = leave it), token start, namespace field ('' = none).
 # Returns the new version, or 0 when the version was another.
