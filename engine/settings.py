@@ -29,6 +29,7 @@ class EngineSettings:
     semantic_max_chars: int = 500
     candidates: int = 5
     hnsw_above: int = 20_000  # vectors in a partition above which it gets an HNSW index
+    vector_bytes: int = 512 * 1024 * 1024  # of all partitions that a process holds, indexes included
     max_namespaces: int = 1_000  # with that many on record, a namespace that has no record is bypassed
     control_poll_s: float = 0.25
     control_max_age_s: float = 1.0  # older than this, every tier is bypassed

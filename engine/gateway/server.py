@@ -162,6 +162,7 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
             dimension=embedder.dimension,
             clock=_now_ms,
             hnsw_above=engine.hnsw_above,
+            max_bytes=engine.vector_bytes,
             fresh_s=VECTORS_FRESH_S,
         )
     memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=_now_ms, eviction=engine.eviction)

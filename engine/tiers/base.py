@@ -120,6 +120,9 @@ class VectorTier(Protocol):
     def written(self, partition: str) -> None:
         """Say that a vector of this partition was just stored from here: the next search finds it."""
 
+    def gone(self, partition: str, neighbours: Iterable[Neighbour]) -> None:
+        """Say that the store has no entry of these neighbours any more: none of them is found again."""
+
     def forget(self, partition: str) -> None:
         """Drop what is held of a partition; the next search rebuilds it from the store."""
 
