@@ -92,6 +92,11 @@ class Cache:
         """Read the control records and follow them. A store that does not answer is no error: nothing is served until it does."""
         await self.view.start()
 
+    def embed_with(self, embedder: Embedder, vector: VectorTier) -> None:
+        """Begin with semantic lookups: the embedder, which did not answer at the start, is there now."""
+        self._embedder, self._vector = embedder, vector
+        self._semantic.embed_with(embedder, vector)
+
     async def close(self) -> None:
         await self.view.close()
         self._aside.close()

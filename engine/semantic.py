@@ -15,6 +15,7 @@ from engine.embedders.base import Embedder
 from engine.embedders.simhash import simhash
 from engine.errors import EmbedderMismatch, EmbedderUnavailable, TierUnavailable
 from engine.judge import SPOKEN, Judge, Opinion, Word
+from engine.settings import MOST_SEMANTIC_CHARS
 from engine.tiers.base import Neighbour, StoreTier, Tier, VectorTier
 from engine.types import Candidate, Entry, Judging, Other, Policy, ServingKey, Verdict
 from engine.verify import may_go_on, parse, score, verify
@@ -72,11 +73,15 @@ class Semantic:
         self._vector = vector
         self.embedder = embedder if vector is not None else None
         self.judge = judge
-        self._max_chars = max_chars
+        self._max_chars = min(max_chars, MOST_SEMANTIC_CHARS)
         self._candidates = candidates
         self._timeout_s = timeout_s
         self._faults = faults
         self._breaker = breaker
+
+    def embed_with(self, embedder: Embedder, vector: VectorTier) -> None:
+        """Use this embedder from now on, where there was none."""
+        self.embedder, self._vector = embedder, vector
 
     def skip(self, prompt: str) -> str:
         """Return why this prompt is looked up exactly only, '' = nothing speaks against it."""

@@ -20,7 +20,7 @@ from app.config.tiering import TierSettings
 from app.errors import ConfigError
 from app.secretfiles import make_folder, read_or_make_secret
 from collectors.settings import CollectorSettings, PrometheusServer, RedisTarget, ScrapeTarget
-from engine.settings import EngineSettings, GatewaySettings, Price
+from engine.settings import MOST_SEMANTIC_CHARS, EngineSettings, GatewaySettings, Price
 from storage.settings import StorageSettings
 
 PREFIX = "CACHESCOPE_"
@@ -124,7 +124,9 @@ class Config(ReceivingSettings, JudgeSettings, KeyingSettings, TierSettings, Kep
     embedder_timeout_s: float = Field(
         default=2.0, gt=0, description="Seconds to wait for one embedding before a lookup goes on with exact hits only."
     )
-    semantic_max_chars: int = Field(default=500, ge=0, description="Last user turns longer than this are exact-only.")
+    semantic_max_chars: int = Field(
+        default=500, ge=0, le=MOST_SEMANTIC_CHARS, description="Last user turns longer than this are exact-only."
+    )
     candidates: int = Field(default=5, ge=1, le=100, description="Nearest entries considered in a semantic lookup.")
 
     ttl_s: float = Field(

@@ -28,6 +28,7 @@ from starlette.routing import Route
 from engine import embedders, tiers
 from engine.breaker import Breakers, State
 from engine.cache import Cache
+from engine.embedders.base import Embedder
 from engine.errors import EngineError
 from engine.gateway.auth import Auth
 from engine.gateway.boundary import Boundary
@@ -154,9 +155,9 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
         # Half of what is given up on: a store that is always about to time out costs more than it saves.
         slow_s=engine.store_timeout_s / 2,
     )
-    vector = None
-    if embedder is not None:
-        vector = PartitionedVectorTier(
+
+    def vectors_of(embedder: Embedder) -> PartitionedVectorTier:
+        return PartitionedVectorTier(
             store,
             embedder_id=embedder.id,
             dimension=embedder.dimension,
@@ -165,6 +166,7 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
             max_bytes=engine.vector_bytes,
             fresh_s=VECTORS_FRESH_S,
         )
+
     memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=_now_ms, eviction=engine.eviction)
     judge = Judge(engine, breaker=breakers.judge, counted=telemetry.metrics.judged)
     upstream = Upstream(settings, breakers.upstream)
@@ -172,7 +174,7 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
         settings=engine,
         store=store,
         memory=memory,
-        vector=vector,
+        vector=vectors_of(embedder) if embedder is not None else None,
         embedder=embedder,
         judge=judge,
         faults=telemetry.fault,
@@ -198,6 +200,7 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
         embedder=embedder,
         embedder_reason=reason,
         siblings=siblings,
+        vectors_of=vectors_of,
     )
 
 
