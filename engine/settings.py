@@ -25,6 +25,7 @@ class EngineSettings:
     cache_url: str  # sqlite:///… or redis://…
     secret: bytes
     memory_bytes: int = 256 * 1024 * 1024
+    store_bytes: int = 10 * 1024**3  # of a SQLite cache file's pages in use
     eviction: str = "s3-fifo"  # one of engine.eviction.POLICIES
     memory_ttl_s: float = 30.0  # a copy in memory older than this is asked of the store again
     ttl_s: float = 86_400.0

@@ -12,6 +12,11 @@ class TierSettings(BaseSettings):
     """What the memory tier, the vector tier and the store are bounded by."""
 
     memory_bytes: int = Field(default=256 * 1024 * 1024, ge=0, description="Most bytes the memory tier of a gateway process holds.")
+    store_bytes: int = Field(
+        default=10 * 1024**3,
+        ge=1024 * 1024,
+        description="Most bytes in use of a SQLite cache file; above it the entries that expire first go. A Redis server has `maxmemory`.",
+    )
     eviction: str = Field(default=DEFAULT, pattern=f"^({'|'.join(POLICIES)})$", description="Which entry leaves a full memory tier.")
     memory_ttl_s: float = Field(
         default=30.0,

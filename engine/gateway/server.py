@@ -147,7 +147,9 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
     telemetry = Telemetry(settings, instance_id=gateway_id)
     breakers = Breakers(changed=telemetry.metrics.breaker_changed, denied=telemetry.metrics.breaker_denied)
     telemetry.metrics.watch_breakers(breakers.named())
-    unguarded = tiers.open_store(engine.cache_url, timeout_s=engine.store_timeout_s)
+    unguarded = tiers.open_store(
+        engine.cache_url, timeout_s=engine.store_timeout_s, max_bytes=engine.store_bytes, removed=telemetry.metrics.store_removal
+    )
     store = GuardedStore(
         unguarded,
         read=breakers.store_read,

@@ -30,11 +30,11 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from engine.errors import InvalidSetting, TierUnavailable
 from engine.tiers import redis_scripts as scripts
-from engine.tiers.base import ControlDoc
+from engine.tiers.base import ControlDoc, Removed, untold
 from engine.tiers.codec import decode, decode_head, decode_vector, encode_head, to_bytes, to_text
 from engine.tiers.redis_push import Announcements, listening_pool
 from engine.tiers.sequence import token_start, token_step
-from engine.types import Entry, EntryHead, LeaseState, VectorRow
+from engine.types import Entry, EntryHead, LeaseState, RemovalCause, VectorRow
 
 T = TypeVar("T")
 
@@ -60,13 +60,15 @@ class RedisTier:
     """Entries, vectors and control records on the server of `url`. Nothing is sent before the first call.
 
     timeout_s: bound of every call, connecting included; then TierUnavailable. clock: Unix milliseconds.
+    removed: told of what was replaced and deleted; what the server removes by itself (expiry, eviction) only its INFO tells.
     undecodable: entries met that another version wrote or that are broken; each was a miss.
     One event loop per tier: connections belong to the loop that made them.
     """
 
     name = "store"
 
-    def __init__(self, url: str, *, timeout_s: float, clock: Callable[[], int]) -> None:
+    def __init__(self, url: str, *, timeout_s: float, clock: Callable[[], int], removed: Removed = untold) -> None:
+        self._removed = removed
         self.undecodable = 0
         self.faults: Counter[str] = Counter()
         self._url = url
@@ -136,7 +138,8 @@ class RedisTier:
             entry.body,
             entry.entry_id,
         ]
-        await self._call(lambda: self._put(keys=keys, args=arguments))
+        if await self._call(lambda: self._put(keys=keys, args=arguments)):
+            self._removed(RemovalCause.REPLACED, 1)
 
     async def delete(self, keys: Iterable[str]) -> int:
         return await self._remove([(key, "*") for key in dict.fromkeys(keys)])
@@ -152,6 +155,8 @@ class RedisTier:
             found: list[bytes] = await self._call(lambda given=arguments: self._delete(args=given), once=True)  # type: ignore[misc]
             heads = [decode_head(head) for head in found]
             deleted += sum(head is None or head.expires_ms > now for head in heads)
+        if deleted:
+            self._removed(RemovalCause.EXPLICIT, deleted)
         return deleted
 
     def _listener(self) -> Any:
@@ -296,6 +301,7 @@ class RedisTier:
                     await asyncio.gather(*(self._redis.unlink(entry_key(key)) for key in oldest[start : start + _ROOM_AT_ONCE]))
                 await self._redis.zrem(index, *oldest)
                 self.faults["made_room"] += len(oldest)
+                self._removed(RemovalCause.SIZE, len(oldest))
                 return True
         return False
 
