@@ -23,7 +23,8 @@ from engine.semantic import Semantic, why_missed
 from engine.settings import EngineSettings
 from engine.singleflight import SingleFlight
 from engine.tiers import wall_clock_ms
-from engine.tiers.base import StoreTier, Tier, VectorTier
+from engine.tiers.base import StoreTier, VectorTier
+from engine.tiers.memory import MemoryTier
 from engine.types import TOO_MANY_NAMESPACES, Candidate, Entry, Normaliser, Outcome, Policy, Purpose, Switch, Usage
 from engine.verify import is_current, parse
 from engine.view import ControlView, Faults
@@ -42,7 +43,7 @@ class Cache:
         *,
         settings: EngineSettings,
         store: StoreTier,
-        memory: Tier,
+        memory: MemoryTier,
         vector: VectorTier | None = None,
         embedder: Embedder | None = None,
         judge: Judge | None = None,
@@ -70,6 +71,7 @@ class Cache:
             defaults=defaults,
             faults=faults,
             monotonic=monotonic,
+            hidden=memory.discard,  # the store has them still, should the purge be undone
         )
         self.control = Control(store, clock=clock, defaults=defaults, changed=self.view.refresh)
         self.flights = SingleFlight()
