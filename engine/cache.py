@@ -23,7 +23,8 @@ from engine.semantic import Semantic, why_missed
 from engine.settings import EngineSettings
 from engine.singleflight import SingleFlight
 from engine.tiers import wall_clock_ms
-from engine.tiers.base import StoreTier, Tier, VectorTier
+from engine.tiers.base import StoreTier, VectorTier
+from engine.tiers.memory import MemoryTier
 from engine.types import TOO_MANY_NAMESPACES, Candidate, Entry, Normaliser, Outcome, Policy, Purpose, Switch, Usage
 from engine.verify import is_current, parse
 from engine.view import ControlView, Faults
@@ -42,7 +43,7 @@ class Cache:
         *,
         settings: EngineSettings,
         store: StoreTier,
-        memory: Tier,
+        memory: MemoryTier,
         vector: VectorTier | None = None,
         embedder: Embedder | None = None,
         judge: Judge | None = None,
@@ -70,6 +71,7 @@ class Cache:
             defaults=defaults,
             faults=faults,
             monotonic=monotonic,
+            hidden=memory.discard,  # the store has them still, should the purge be undone
         )
         self.control = Control(store, clock=clock, defaults=defaults, changed=self.view.refresh)
         self.flights = SingleFlight()
@@ -91,6 +93,11 @@ class Cache:
     async def start(self) -> None:
         """Read the control records and follow them. A store that does not answer is no error: nothing is served until it does."""
         await self.view.start()
+
+    def embed_with(self, embedder: Embedder, vector: VectorTier) -> None:
+        """Begin with semantic lookups: the embedder, which did not answer at the start, is there now."""
+        self._embedder, self._vector = embedder, vector
+        self._semantic.embed_with(embedder, vector)
 
     async def close(self) -> None:
         await self.view.close()

@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import orjson
 
+from engine import loopback
 from engine.breaker import Breaker
 from engine.errors import InvalidSetting, JudgeUnavailable
 from engine.settings import EngineSettings
@@ -180,7 +181,7 @@ def _client(settings: EngineSettings) -> httpx.AsyncClient:
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     if settings.judge_api_key:
         headers["Authorization"] = f"Bearer {settings.judge_api_key}"
-    return httpx.AsyncClient(timeout=settings.judge_timeout_s, headers=headers)
+    return httpx.AsyncClient(timeout=settings.judge_timeout_s, headers=headers, mounts=loopback.direct())
 
 
 def _digest(*parts: str) -> bytes:

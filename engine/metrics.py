@@ -135,6 +135,10 @@ class Metrics:
         del entry
         self._removal_children[cause].inc()
 
+    def store_removal(self, cause: RemovalCause, count: int) -> None:
+        """Count entries that the store itself removed; given to the store as its callback."""
+        self._removals.labels("store", cause.value).inc(count)
+
     def families(self) -> list[Metric]:
         """Return every metric with its samples as they are now."""
         return list(self.registry.collect())

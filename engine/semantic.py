@@ -15,6 +15,7 @@ from engine.embedders.base import Embedder
 from engine.embedders.simhash import simhash
 from engine.errors import EmbedderMismatch, EmbedderUnavailable, TierUnavailable
 from engine.judge import SPOKEN, Judge, Opinion, Word
+from engine.settings import MOST_SEMANTIC_CHARS
 from engine.tiers.base import Neighbour, StoreTier, Tier, VectorTier
 from engine.types import Candidate, Entry, Judging, Other, Policy, ServingKey, Verdict
 from engine.verify import may_go_on, parse, score, verify
@@ -23,6 +24,9 @@ Faults = Callable[[str, str], None]
 Visible = Callable[[Entry], bool]
 Timed = Callable[[str], None]
 """Called with a step's name when the step ends."""
+
+# The second sees past neighbours whose entries turned out to be gone.
+_SEARCHES = 2
 
 
 _MOST_OTHERS = 5
@@ -69,11 +73,15 @@ class Semantic:
         self._vector = vector
         self.embedder = embedder if vector is not None else None
         self.judge = judge
-        self._max_chars = max_chars
+        self._max_chars = min(max_chars, MOST_SEMANTIC_CHARS)
         self._candidates = candidates
         self._timeout_s = timeout_s
         self._faults = faults
         self._breaker = breaker
+
+    def embed_with(self, embedder: Embedder, vector: VectorTier) -> None:
+        """Use this embedder from now on, where there was none."""
+        self.embedder, self._vector = embedder, vector
 
     def skip(self, prompt: str) -> str:
         """Return why this prompt is looked up exactly only, '' = nothing speaks against it."""
@@ -164,25 +172,31 @@ class Semantic:
         floor: float,
     ) -> list[tuple[Neighbour, Entry]] | None:
         """Return the neighbours worth a look with their entries, None when a tier did not answer."""
-        try:
-            near = await tier.search(partition, vector, k=self._candidates, live=live, floor=floor)
-        except (TierUnavailable, EmbedderMismatch):
-            self._faults("vector", "search")
-            return None
-        try:
-            entries = await self._fetch(near, visible)
-        except TierUnavailable:
-            self._faults("store", "get")
-            return None
-        # An entry may have been replaced since its vector was read, even by one that cannot be compared.
-        return [
-            (neighbour, entry)
-            for neighbour, entry in zip(near, entries, strict=True)
-            if entry is not None and entry.partition == partition and entry.comparable
-        ]
+        found: list[tuple[Neighbour, Entry]] = []
+        for _ in range(_SEARCHES):
+            try:
+                near = await tier.search(partition, vector, k=self._candidates, live=live, floor=floor)
+            except (TierUnavailable, EmbedderMismatch):
+                self._faults("vector", "search")
+                return None
+            try:
+                entries = await self._fetch(near, visible)
+            except TierUnavailable:
+                self._faults("store", "get")
+                return None
+            pairs = list(zip(near, entries, strict=True))
+            # An entry may have been replaced since its vector was read, even by one that cannot be compared.
+            there = [(one, entry) for one, entry in pairs if entry is not None and entry.partition == partition and entry.comparable]
+            found = [(one, entry) for one, entry in there if visible(entry)]
+            if len(there) == len(pairs):
+                break
+            # Expired early, evicted or deleted: what has no entry must not take the place of what has one.
+            known = {one.key for one, _ in there}
+            tier.gone(partition, [one for one in near if one.key not in known])
+        return found
 
     async def _fetch(self, near: Sequence[Neighbour], visible: Visible) -> list[Entry | None]:
-        """Return the neighbours' entries as far as they are there and visible, in their order. Raises TierUnavailable."""
+        """Return the neighbours' entries as far as they are there, in their order. Raises TierUnavailable."""
         entries: list[Entry | None] = [await self._from_memory(neighbour.key, visible) for neighbour in near]
         missing = [place for place, entry in enumerate(entries) if entry is None]
         asked = [self._store.get(near[place].key) for place in missing]
@@ -191,7 +205,7 @@ class Semantic:
         for place, entry in zip(missing, found, strict=True):
             if entry is not None and not is_whole(entry.body):
                 self._faults("store", "broken_entry")
-            elif entry is not None and visible(entry):
+            else:
                 entries[place] = entry
         return entries
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+# Longer texts are looked up exactly only, whatever is set: the default embedder takes 1.3 s for one, and long texts look alike.
+MOST_SEMANTIC_CHARS = 4_000
+
 
 @dataclass(frozen=True, slots=True)
 class Price:
@@ -22,13 +25,15 @@ class EngineSettings:
     cache_url: str  # sqlite:///… or redis://…
     secret: bytes
     memory_bytes: int = 256 * 1024 * 1024
+    store_bytes: int = 10 * 1024**3  # of a SQLite cache file's pages in use
     eviction: str = "s3-fifo"  # one of engine.eviction.POLICIES
     memory_ttl_s: float = 30.0  # a copy in memory older than this is asked of the store again
     ttl_s: float = 86_400.0
     ttl_jitter_ratio: float = 0.1  # expiry is spread over ttl * U(1 - r, 1 + r)
-    semantic_max_chars: int = 500
+    semantic_max_chars: int = 500  # at most MOST_SEMANTIC_CHARS
     candidates: int = 5
     hnsw_above: int = 20_000  # vectors in a partition above which it gets an HNSW index
+    vector_bytes: int = 512 * 1024 * 1024  # of all partitions that a process holds, indexes included
     max_namespaces: int = 1_000  # with that many on record, a namespace that has no record is bypassed
     control_poll_s: float = 0.25
     control_max_age_s: float = 1.0  # older than this, every tier is bypassed

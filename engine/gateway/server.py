@@ -28,6 +28,7 @@ from starlette.routing import Route
 from engine import embedders, tiers
 from engine.breaker import Breakers, State
 from engine.cache import Cache
+from engine.embedders.base import Embedder
 from engine.errors import EngineError
 from engine.gateway.auth import Auth
 from engine.gateway.boundary import Boundary
@@ -146,7 +147,9 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
     telemetry = Telemetry(settings, instance_id=gateway_id)
     breakers = Breakers(changed=telemetry.metrics.breaker_changed, denied=telemetry.metrics.breaker_denied)
     telemetry.metrics.watch_breakers(breakers.named())
-    unguarded = tiers.open_store(engine.cache_url, timeout_s=engine.store_timeout_s)
+    unguarded = tiers.open_store(
+        engine.cache_url, timeout_s=engine.store_timeout_s, max_bytes=engine.store_bytes, removed=telemetry.metrics.store_removal
+    )
     store = GuardedStore(
         unguarded,
         read=breakers.store_read,
@@ -154,16 +157,18 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
         # Half of what is given up on: a store that is always about to time out costs more than it saves.
         slow_s=engine.store_timeout_s / 2,
     )
-    vector = None
-    if embedder is not None:
-        vector = PartitionedVectorTier(
+
+    def vectors_of(embedder: Embedder) -> PartitionedVectorTier:
+        return PartitionedVectorTier(
             store,
             embedder_id=embedder.id,
             dimension=embedder.dimension,
             clock=_now_ms,
             hnsw_above=engine.hnsw_above,
+            max_bytes=engine.vector_bytes,
             fresh_s=VECTORS_FRESH_S,
         )
+
     memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=_now_ms, eviction=engine.eviction)
     judge = Judge(engine, breaker=breakers.judge, counted=telemetry.metrics.judged)
     upstream = Upstream(settings, breakers.upstream)
@@ -171,7 +176,7 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
         settings=engine,
         store=store,
         memory=memory,
-        vector=vector,
+        vector=vectors_of(embedder) if embedder is not None else None,
         embedder=embedder,
         judge=judge,
         faults=telemetry.fault,
@@ -197,6 +202,7 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
         embedder=embedder,
         embedder_reason=reason,
         siblings=siblings,
+        vectors_of=vectors_of,
     )
 
 

@@ -6,9 +6,11 @@ import asyncio
 import os
 import secrets
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+from engine import embedders
 from engine.breaker import Breakers
 from engine.cache import Cache
 from engine.embedders.base import Embedder
@@ -19,16 +21,19 @@ from engine.leases import Leases
 from engine.records import GatewayInfo
 from engine.settings import GatewaySettings
 from engine.telemetry import Telemetry
-from engine.tiers.base import StoreTier
+from engine.tiers.base import StoreTier, VectorTier
 
 HEARTBEAT_S = 1.0
 FORGET_EVERY_S = 3_600.0
 _WARM_TEXT = "warm"
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
 
 
 class GatewayState:
     """The parts of one running gateway process. embedder_reason: why there are no semantic lookups, '' = there are.
 
+    vectors_of: makes the vector tier of an embedder that is found later.
     store: past its breakers, for what operators ask. siblings: the processes on the same address, None = this is the only one.
     """
 
@@ -46,6 +51,7 @@ class GatewayState:
         embedder: Embedder | None,
         embedder_reason: str,
         siblings: Siblings | None = None,
+        vectors_of: Callable[[Embedder], VectorTier],
     ) -> None:
         self.settings = settings
         self.gateway_id = gateway_id
@@ -58,6 +64,7 @@ class GatewayState:
         self.embedder = embedder
         self.embedder_reason = embedder_reason
         self.siblings = siblings
+        self._vectors_of = vectors_of
         self.started_ms = time.time_ns() // 1_000_000
         self._warmed = embedder is None
         self._tasks: list[asyncio.Task[None]] = []
@@ -98,6 +105,7 @@ class GatewayState:
 
     async def _warm(self) -> None:
         if self.embedder is None:
+            await self._await_embedder()
             return
         try:
             await self.embedder.embed([_WARM_TEXT])
@@ -105,6 +113,18 @@ class GatewayState:
             # Lookups go on without candidates and say so; a gateway that only hits exactly is ready all the same.
             self.embedder_reason = str(error)
         self._warmed = True
+
+    async def _await_embedder(self) -> None:
+        """Ask an embeddings API that did not tell its dimension again, ever less often, until it does."""
+        pause_s = _FIRST_PAUSE_S
+        while embedders.may_come(self.settings.engine):
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            found, self.embedder_reason = await asyncio.to_thread(embedders.build, self.settings.engine)
+            if found is not None:
+                self.embedder = found
+                self.cache.embed_with(found, self._vectors_of(found))
+                return
 
     async def _beat(self) -> None:
         while not self._closing:

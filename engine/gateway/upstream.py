@@ -10,6 +10,7 @@ from urllib.request import getproxies
 
 import httpx
 
+from engine import loopback
 from engine.breaker import Breaker
 from engine.errors import UpstreamUnavailable
 from engine.gateway.errors import GatewayError, RawHeaders
@@ -96,12 +97,11 @@ class Upstream:
         # history) is not wanted here, and takes a tenth of a miss.
         proxied = not is_loopback(self.host) and any(getproxies().get(scheme) for scheme in ("http", "https", "all"))
         self._direct = None if proxied else JoinedTransport(limits)
-        loopback = dict.fromkeys(("all://127.0.0.1", "all://localhost", "all://[::1]"))
         self._client = httpx.AsyncClient(
             timeout=timeout,
             follow_redirects=False,
             limits=limits,
-            mounts=loopback,  # a proxy from the environment is never asked for a server on this machine
+            mounts=loopback.direct(),
         )
         # A cookie that the upstream sets for one tenant must never be sent with another's request.
         self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))

@@ -6,14 +6,21 @@ Visibility (generation, expiry) is the orchestrator's to judge, except that an e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.types import Entry, EntryHead, LeaseState, ServingKey, VectorRow
+from engine.types import Entry, EntryHead, LeaseState, RemovalCause, ServingKey, VectorRow
+
+Removed = Callable[[RemovalCause, int], None]
+"""Called with a cause and how many entries left the store for it, as far as the store itself removed them."""
+
+
+def untold(cause: RemovalCause, count: int) -> None:
+    """A `Removed` for who does not ask."""
 
 
 class Tier(Protocol):
@@ -119,6 +126,9 @@ class VectorTier(Protocol):
 
     def written(self, partition: str) -> None:
         """Say that a vector of this partition was just stored from here: the next search finds it."""
+
+    def gone(self, partition: str, neighbours: Iterable[Neighbour]) -> None:
+        """Say that the store has no entry of these neighbours any more: none of them is found again."""
 
     def forget(self, partition: str) -> None:
         """Drop what is held of a partition; the next search rebuilds it from the store."""

@@ -13,6 +13,8 @@ FloatArray = NDArray[np.float32]
 
 # Links a node. 32 with the two depths below gives recall@1 > 0.99 on 25,000 vectors (the tests hold it to that).
 _LINKS = 32
+# A node's links, beside its vector: twice _LINKS on the lowest level, four bytes each, and some for the levels above.
+GRAPH_BYTES = _LINKS * 2 * 4 * 11 // 10
 _BUILD_DEPTH = 80
 _SEARCH_DEPTH = 128
 # Rows added before the builder looks whether it should stop: about a tenth of a second.
@@ -44,8 +46,7 @@ class Hnsw:
 
     @property
     def graph_bytes(self) -> int:
-        """Links, beside the vectors: twice _LINKS on the lowest level, four bytes each, and some for the levels above."""
-        return len(self) * _LINKS * 2 * 4 * 11 // 10
+        return len(self) * GRAPH_BYTES
 
     def search(self, vector: FloatArray, count: int) -> tuple[NDArray[np.int64], FloatArray]:
         """Return up to `count` row numbers and their similarities, nearest first."""

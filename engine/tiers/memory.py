@@ -85,6 +85,13 @@ class MemoryTier:
             self._remove(key, RemovalCause.EXPLICIT)
         return len(there)
 
+    def discard(self, generations: frozenset[str]) -> int:
+        """Remove what was stored under these generations, which a purge hid; return how many. Looks at every entry."""
+        doomed = [key for key, (entry, _) in self._entries.items() if entry.generation in generations]
+        for key in doomed:
+            self._remove(key, RemovalCause.EXPLICIT)
+        return len(doomed)
+
     async def close(self) -> None:
         """Let go of everything without reporting it: the process ends."""
         self._entries.clear()

@@ -5,6 +5,9 @@ comes back empty gives a token with a new random start; one that comes back from
 way the token differs from any that a gateway saw, every gateway reads the records again, and without a generation nothing is
 visible. What a snapshot cannot tell is that a purge came after it: run the server with `appendonly yes` where that matters.
 
+A server whose memory is full refuses entries and takes control records: a purge must hide what it still serves. Redis 7 and Valkey
+allow it to a script that asks for it; for an older one some of the oldest entries are removed first.
+
 A server that stops answering costs one call its timeout. From then on calls fail at once, while a task of the tier's own asks
 every 0.25 s, then up to every 2 s, whether it is back.
 """
@@ -21,17 +24,17 @@ from typing import Any, TypeVar, cast
 import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ClusterDownError, RedisClusterException, RedisError
+from redis.exceptions import ClusterDownError, OutOfMemoryError, RedisClusterException, RedisError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from engine.errors import InvalidSetting, TierUnavailable
 from engine.tiers import redis_scripts as scripts
-from engine.tiers.base import ControlDoc
+from engine.tiers.base import ControlDoc, Removed, untold
 from engine.tiers.codec import decode, decode_head, decode_vector, encode_head, to_bytes, to_text
 from engine.tiers.redis_push import Announcements, listening_pool
 from engine.tiers.sequence import token_start, token_step
-from engine.types import Entry, EntryHead, LeaseState, VectorRow
+from engine.types import Entry, EntryHead, LeaseState, RemovalCause, VectorRow
 
 T = TypeVar("T")
 
@@ -43,6 +46,11 @@ _BATCH = 500
 # PEXPIRE refuses more than 2^63 - now; a hundred years are as good as for ever.
 LONGEST_TTL_MS = 100 * 366 * 86_400_000
 
+# Entries removed at a time, and how often, for one control record on a full server that cannot be told to take it.
+_ROOM = 200
+_ROOM_AT_ONCE = 20
+_ROUNDS = 20
+
 _CONTROL = scripts.CONTROL
 NAMES = f"{scripts.PREFIX}names"
 _SEQ = f"{scripts.PREFIX}seq"
@@ -52,13 +60,15 @@ class RedisTier:
     """Entries, vectors and control records on the server of `url`. Nothing is sent before the first call.
 
     timeout_s: bound of every call, connecting included; then TierUnavailable. clock: Unix milliseconds.
+    removed: told of what was replaced and deleted; what the server removes by itself (expiry, eviction) only its INFO tells.
     undecodable: entries met that another version wrote or that are broken; each was a miss.
     One event loop per tier: connections belong to the loop that made them.
     """
 
     name = "store"
 
-    def __init__(self, url: str, *, timeout_s: float, clock: Callable[[], int]) -> None:
+    def __init__(self, url: str, *, timeout_s: float, clock: Callable[[], int], removed: Removed = untold) -> None:
+        self._removed = removed
         self.undecodable = 0
         self.faults: Counter[str] = Counter()
         self._url = url
@@ -94,9 +104,10 @@ class RedisTier:
         self._delete = self._redis.register_script(scripts.DELETE)
         self._since = self._redis.register_script(scripts.SINCE)
         self._namespaces = self._redis.register_script(scripts.NAMESPACES)
-        self._control_put = self._redis.register_script(scripts.CONTROL_PUT)
-        self._control_delete = self._redis.register_script(scripts.CONTROL_DELETE)
-        self._control_token = self._redis.register_script(scripts.CONTROL_EPOCH)
+        self._even_full = {
+            text: self._redis.register_script(scripts.WHEN_FULL + text)
+            for text in (scripts.CONTROL_PUT, scripts.CONTROL_DELETE, scripts.CONTROL_EPOCH)
+        }
         self._lease = self._redis.register_script(scripts.LEASE)
         self._lease_end = self._redis.register_script(scripts.LEASE_END)
 
@@ -127,7 +138,8 @@ class RedisTier:
             entry.body,
             entry.entry_id,
         ]
-        await self._call(lambda: self._put(keys=keys, args=arguments))
+        if await self._call(lambda: self._put(keys=keys, args=arguments)):
+            self._removed(RemovalCause.REPLACED, 1)
 
     async def delete(self, keys: Iterable[str]) -> int:
         return await self._remove([(key, "*") for key in dict.fromkeys(keys)])
@@ -143,6 +155,8 @@ class RedisTier:
             found: list[bytes] = await self._call(lambda given=arguments: self._delete(args=given), once=True)  # type: ignore[misc]
             heads = [decode_head(head) for head in found]
             deleted += sum(head is None or head.expires_ms > now for head in heads)
+        if deleted:
+            self._removed(RemovalCause.EXPLICIT, deleted)
         return deleted
 
     def _listener(self) -> Any:
@@ -210,8 +224,7 @@ class RedisTier:
     async def control_token(self) -> int:
         token = await self._call(lambda: cast("Awaitable[bytes | None]", self._redis.hget(_CONTROL, "t")))
         if token is None:
-            made: bytes = await self._call(lambda: self._control_token(keys=[_CONTROL], args=[token_start()]))
-            token = made
+            token = await self._control(scripts.CONTROL_EPOCH, [token_start()], once=False)
         return int(token)
 
     async def control_all(self, prefix: str = "") -> list[ControlDoc]:
@@ -245,12 +258,52 @@ class RedisTier:
         named = b"n:" + to_bytes(namespace) if kind in {"policy", "generations"} else b""
         wanted = "" if expected is None else expected
         arguments: list[bytes | str | int] = [to_bytes(key), to_bytes(value), wanted, _step(key), token_start(), named]
-        version = await self._call(lambda: self._control_put(keys=[_CONTROL], args=arguments), once=True)
+        version = await self._control(scripts.CONTROL_PUT, arguments, namespace=namespace)
         return ControlDoc(key, value, int(version)) if version else None
 
     async def control_delete(self, key: str) -> bool:
         arguments: list[bytes | str | int] = [to_bytes(key), _step(key), token_start()]
-        return bool(await self._call(lambda: self._control_delete(keys=[_CONTROL], args=arguments), once=True))
+        return bool(await self._control(scripts.CONTROL_DELETE, arguments))
+
+    async def _control(self, text: str, arguments: list[bytes | str | int], *, namespace: str = "", once: bool = True) -> Any:
+        """Run a script over the control records, also on a server whose memory is full.
+
+        namespace: whose entries are removed first where some must be.
+        """
+
+        async def run() -> Any:
+            if text in self._even_full:
+                try:
+                    return await self._even_full[text](keys=[_CONTROL], args=arguments)
+                except ResponseError as error:
+                    if "compiling" not in str(error):
+                        raise
+                    self._even_full.clear()  # Redis 6: it does not know the first line
+            plain = self._redis.register_script(text)
+            for _ in range(_ROUNDS):
+                try:
+                    return await plain(keys=[_CONTROL], args=arguments)
+                except RedisError as error:
+                    is_full = isinstance(error, OutOfMemoryError) or "OOM" in str(error)
+                    if not is_full or not await self._make_room(to_bytes(namespace)):
+                        raise
+            return await plain(keys=[_CONTROL], args=arguments)
+
+        return await self._call(run, once=once)
+
+    async def _make_room(self, namespace: bytes) -> bool:
+        """Remove some of the oldest entries of this namespace, or of the first that has any; return whether there were some."""
+        for name in (namespace, *sorted(await self._redis.smembers(NAMES))):
+            index = namespace_key(name)
+            if oldest := [to_text(key) for key in await self._redis.zrange(index, 0, _ROOM - 1)]:
+                # Each by itself, few at a time: on a cluster they lie on several servers.
+                for start in range(0, len(oldest), _ROOM_AT_ONCE):
+                    await asyncio.gather(*(self._redis.unlink(entry_key(key)) for key in oldest[start : start + _ROOM_AT_ONCE]))
+                await self._redis.zrem(index, *oldest)
+                self.faults["made_room"] += len(oldest)
+                self._removed(RemovalCause.SIZE, len(oldest))
+                return True
+        return False
 
     async def ping(self) -> None:
         """Ask the server itself, even while calls fail at once; its answer ends that."""

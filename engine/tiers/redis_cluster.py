@@ -16,7 +16,7 @@ from engine.errors import InvalidSetting, TierUnavailable
 from engine.tiers import redis_scripts as scripts
 from engine.tiers.codec import decode_head, encode_head, to_bytes, to_text
 from engine.tiers.redis import LONGEST_TTL_MS, NAMES, RedisTier, entry_key, namespace_key, partition_key
-from engine.types import Entry
+from engine.types import Entry, RemovalCause
 
 _CONNECTIONS = 256  # a node
 # One put in eight looks at as many members as eight puts on a single server do, and removes the dead ones.
@@ -126,6 +126,8 @@ class RedisClusterTier(RedisTier):
         namespace = to_bytes(entry.namespace)
         values = [ttl_ms, encode_head(entry), entry.vector, entry.body, entry.partition, namespace, entry.entry_id]
         old = await self._call(lambda: self._cluster_put(keys=[entry_key(entry.key)], args=values))
+        if old[1] is not None:
+            self._removed(RemovalCause.REPLACED, 1)
         indexes = [(namespace_key(namespace), 0)]
         if entry.vector:
             indexes.append((partition_key(entry.partition), 1))
@@ -168,6 +170,8 @@ class RedisClusterTier(RedisTier):
                 if head is not None:
                     known = decode_head(head)
                     deleted += known is None or known.expires_ms > now
+        if deleted:
+            self._removed(RemovalCause.EXPLICIT, deleted)
         return deleted
 
     async def namespaces(self) -> list[str]:

@@ -27,6 +27,7 @@ _SAMPLE = 5
 
 # KEYS: entry, partition index, namespace index, names, seq.
 # ARGV: key, partition, namespace, ttl_ms, head, vector, body, entry_id.
+# Returns whether it replaced one.
 PUT = f"""
 local function dead(key, field, name)
   return redis.call('HGET', '{PREFIX}e:' .. key, field) ~= name
@@ -54,7 +55,7 @@ redis.call('PEXPIRE', KEYS[1], ttl)
 if #ARGV[6] > 0 then index(KEYS[2], 'p', ARGV[2], seq, ttl) end
 index(KEYS[3], 'n', ARGV[3], seq, ttl)
 redis.call('SADD', KEYS[4], ARGV[3])
-return seq
+return old[1] and 1 or 0
 """
 
 # ARGV: key, entry_id, key, entry_id, ... (`*` = whatever its id is).
@@ -105,6 +106,9 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do
 end
 return out
 """
+
+# Before a script over control records: a server whose memory is full runs it all the same (Redis 7; 6.2 does not know the line).
+WHEN_FULL = "#!lua flags=allow-oom\n"
 
 # KEYS: control.
 # ARGV: record, value, expected version ('' = any), token step (0 = leave it), token start, namespace field ('' = none).

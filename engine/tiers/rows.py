@@ -97,6 +97,15 @@ class Rows:
             self._expires[at] = row.expires_ms
             self._generation[at] = self._number(row.generation)
 
+    def bury(self, key: str, entry_id: str) -> bool:
+        """Mark the row of this entry dead; return whether it lived. A newer row of its key stays."""
+        row = self._row_of.get(key)
+        if row is None or self._entry_ids[row] != entry_id or not self._alive[row]:
+            return False
+        self._alive[row] = False
+        self._seen = None
+        return True
+
     def visible(self, live: frozenset[str], now_ms: int) -> Visible:
         """Return which rows may be seen: the newest of their key, unexpired, of a live generation."""
         seen = self._seen
@@ -153,6 +162,24 @@ class Rows:
         left_out[keep] = False
         gone = self._generation[:covered][left_out & self._alive[:covered]]
         new.dropped = self.dropped | ({self._names[number] for number in np.unique(gone)} - live)
+        return new
+
+    def without_oldest(self, count: int) -> Rows:
+        """Return new rows, without an index: all but the first `count`. They share the vectors, so that nothing large is copied."""
+        new = Rows(self.dimension, cursor=self.cursor)
+        new.dropped = self.dropped
+        start = 0
+        for chunk in self._chunks:
+            low, used = max(count - start, 0), min(len(chunk), self.n - start)
+            if low < used:
+                new._adopt(chunk[low:used])  # of just this length: what either appends goes elsewhere
+            start += len(chunk)
+        new._keys, new._entry_ids = self._keys[count:], self._entry_ids[count:]
+        new._alive = self._alive[count : self.n].copy()
+        new._expires = self._expires[count : self.n].copy()
+        new._names, new._numbers = list(self._names), dict(self._numbers)
+        new._generation = self._generation[count : self.n].copy()
+        new._row_of = {new._keys[row]: row for row in np.flatnonzero(new._alive).tolist()}
         return new
 
     def _number(self, generation: str) -> int:

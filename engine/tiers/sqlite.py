@@ -13,16 +13,18 @@ import contextlib
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.errors import EngineError, TierUnavailable
-from engine.tiers.base import ControlDoc
-from engine.tiers.codec import finite, to_bytes, to_text, whole
+from engine.tiers.base import ControlDoc, Removed, untold
+from engine.tiers.codec import to_bytes, to_text
 from engine.tiers.sequence import token_step
-from engine.tiers.sqlite_file import connect, is_busy, is_damage
-from engine.types import Entry, EntryHead, LeaseState, Usage, VectorRow
+from engine.tiers.sqlite_file import connect, is_busy, is_damage, used_bytes
+from engine.tiers.sqlite_rows import entry_of, row_of
+from engine.types import Entry, EntryHead, LeaseState, RemovalCause, VectorRow
 
 T = TypeVar("T")
 
@@ -43,6 +45,10 @@ _NAMESPACES = """WITH RECURSIVE name (n) AS (
         UNION ALL SELECT (SELECT min(namespace) FROM entries WHERE namespace > n) FROM name WHERE n IS NOT NULL
     ) SELECT n FROM name WHERE n IS NOT NULL UNION SELECT namespace FROM known_namespaces"""
 _EXPIRED = "DELETE FROM entries WHERE seq IN (SELECT seq FROM entries WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?)"
+_FIRST_TO_EXPIRE = "DELETE FROM entries WHERE seq IN (SELECT seq FROM entries ORDER BY expires_ms LIMIT ?) RETURNING expires_ms"
+# Every 8th put of a file that is full removes up to 32 entries: four times what came in.
+_BOUND_EVERY = 8
+_BOUND_ROWS = 32
 # Every 64th put removes up to 256 expired rows: four times what came in, in about a millisecond.
 _PURGE_EVERY = 64
 _PURGE_ROWS = 256
@@ -58,14 +64,19 @@ _DELETE_ENTRY = "DELETE FROM entries WHERE key = ? AND entry_id = ? RETURNING ex
 class SqliteTier:
     """Entries, vectors and control records in the file `path`, shared by several processes.
 
-    timeout_s: how long a call waits for a lock before TierUnavailable. clock: Unix milliseconds.
+    timeout_s: how long a call waits for a lock before TierUnavailable. clock: Unix milliseconds. removed: told of what left.
+    max_bytes: of the pages in use; above it those entries go that expire first. A freed page stays in the file, for what comes next.
     Safe to call from several threads, each with its own event loop. Raises what `sqlite_file.connect` raises.
     """
 
     name = "store"
 
-    def __init__(self, path: Path, *, timeout_s: float, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, path: Path, *, timeout_s: float, clock: Callable[[], int], max_bytes: int = 2**63 - 1, removed: Removed = untold
+    ) -> None:
         self.path = path
+        self._max_bytes = max_bytes
+        self._removed = removed
         self._timeout_s = timeout_s
         self._clock = clock
         self._lock = threading.Lock()
@@ -85,22 +96,35 @@ class SqliteTier:
             # Asked again the long way, which waits for a lock or says what is wrong.
             rows = await self._read(_GET, parameters)
             row = rows[0] if rows else None
-        return _entry(row) if row else None
+        return entry_of(row) if row else None
 
     async def put(self, entry: Entry) -> None:
-        row = _row(entry)
+        row = row_of(entry)
         now = self._clock()
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: sqlite3.Connection) -> Counter[RemovalCause]:
+            gone: Counter[RemovalCause] = Counter()
+            before = connection.execute("SELECT expires_ms FROM entries WHERE key = ?", (entry.key,)).fetchone()
+            if before is not None:
+                gone[RemovalCause.REPLACED if before[0] > now else RemovalCause.EXPIRED] += 1
             if entry.expires_ms <= now:
                 connection.execute("DELETE FROM entries WHERE key = ?", (entry.key,))
             else:
                 connection.execute(_PUT, row)
             if self._puts % _PURGE_EVERY == 0:
-                connection.execute(_EXPIRED, (now, _PURGE_ROWS))
+                gone[RemovalCause.EXPIRED] += connection.execute(_EXPIRED, (now, _PURGE_ROWS)).rowcount
+            if self._puts % _BOUND_EVERY == 0 and used_bytes(connection) > self._max_bytes:
+                for (expires_ms,) in connection.execute(_FIRST_TO_EXPIRE, (_BOUND_ROWS,)).fetchall():
+                    gone[RemovalCause.SIZE if expires_ms > now else RemovalCause.EXPIRED] += 1
             self._puts += 1
+            return gone
 
-        await self._write(work)
+        self._tell(await self._write(work))
+
+    def _tell(self, gone: Counter[RemovalCause]) -> None:
+        for cause, count in gone.items():
+            if count:
+                self._removed(cause, count)
 
     async def delete(self, keys: Iterable[str]) -> int:
         return await self._delete(_DELETE, [(key,) for key in dict.fromkeys(keys)])
@@ -114,14 +138,13 @@ class SqliteTier:
         for start in range(0, len(wanted), _DELETE_BATCH):
             batch = wanted[start : start + _DELETE_BATCH]
 
-            def work(connection: sqlite3.Connection, batch: Sequence[tuple[str, ...]] = batch) -> int:
-                found = 0
-                for which in batch:
-                    gone = connection.execute(sql, which).fetchall()
-                    found += sum(expires_ms > now for (expires_ms,) in gone)
-                return found
+            def work(connection: sqlite3.Connection, batch: Sequence[tuple[str, ...]] = batch) -> Counter[RemovalCause]:
+                gone = [row[0] for which in batch for row in connection.execute(sql, which).fetchall()]
+                return Counter(RemovalCause.EXPLICIT if expires_ms > now else RemovalCause.EXPIRED for expires_ms in gone)
 
-            deleted += await self._write(work)
+            found = await self._write(work)
+            self._tell(found)
+            deleted += found[RemovalCause.EXPLICIT]
         return deleted
 
     async def close(self) -> None:
@@ -197,7 +220,8 @@ class SqliteTier:
         with self._lock, contextlib.suppress(sqlite3.Error):
             # Looked for first: a read takes no lock from the writers.
             if self._connection.execute("SELECT 1 FROM entries WHERE expires_ms <= ? LIMIT 1", (now,)).fetchone():
-                self._transact(lambda connection: connection.execute(_EXPIRED, (now, _PURGE_ROWS)), durable=False)
+                gone = self._transact(lambda connection: connection.execute(_EXPIRED, (now, _PURGE_ROWS)).rowcount, durable=False)
+                self._tell(Counter({RemovalCause.EXPIRED: gone}))
 
     async def control_all(self, prefix: str = "") -> list[ControlDoc]:
         start = to_bytes(prefix)
@@ -334,52 +358,3 @@ class SqliteTier:
 def _move_token(connection: sqlite3.Connection, key: str) -> None:
     if not key.startswith("gateway:"):  # a heartbeat changes nothing that is in force
         connection.execute("UPDATE control_token SET token = token + ?", (token_step(),))
-
-
-def _row(entry: Entry) -> tuple[object, ...]:
-    usage = entry.usage
-    return (
-        entry.key,
-        entry.entry_id,
-        entry.partition,
-        entry.generation,
-        entry.created_ms,
-        entry.expires_ms,
-        entry.size_bytes,
-        finite(entry.upstream_ms) or 0.0,
-        whole(usage.input_tokens),
-        whole(usage.output_tokens),
-        whole(usage.cached_input_tokens),
-        finite(usage.cost_usd),
-        to_bytes(entry.namespace),
-        to_bytes(entry.tenant),
-        to_bytes(entry.model),
-        to_bytes(entry.model_version),
-        entry.embedder,
-        to_bytes(entry.prompt),
-        entry.vector,
-        to_bytes(entry.parse),
-        entry.body,
-    )
-
-
-def _entry(row: tuple[Any, ...]) -> Entry:
-    return Entry(
-        key=row[0],
-        entry_id=row[1],
-        partition=row[2],
-        generation=row[3],
-        created_ms=row[4],
-        expires_ms=row[5],
-        upstream_ms=row[7],
-        usage=Usage(row[8], row[9], row[10], row[11]),
-        namespace=to_text(row[12]),
-        tenant=to_text(row[13]),
-        model=to_text(row[14]),
-        model_version=to_text(row[15]),
-        embedder=row[16],
-        prompt=to_text(row[17]),
-        vector=row[18],
-        parse=to_text(row[19]),
-        body=row[20],
-    )

@@ -60,6 +60,12 @@ _LEASES = """CREATE TABLE IF NOT EXISTS leases (
     ) STRICT, WITHOUT ROWID"""
 
 
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """Return the bytes of the pages in use."""
+    pages, free, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size"))
+    return int((pages - free) * size)
+
+
 def is_busy(error: sqlite3.Error) -> bool:
     """Return whether another connection's lock was in the way."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}

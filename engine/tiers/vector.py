@@ -14,7 +14,7 @@ import asyncio
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -37,6 +37,8 @@ _FLAT_ON_LOOP = 20_000
 # Below this share of visible rows in the snapshot its neighbourhood is mostly invisible: flat is better.
 _LEAST_VISIBLE = 0.25
 _TOLERANCE = 1e-3
+# Of a partition that is too large one in so many vectors goes at a time: its index is of no use then.
+_LET_GO = 8
 
 
 @dataclass(eq=False, slots=True)
@@ -55,10 +57,10 @@ class PartitionedVectorTier:
     """The vectors of `store` that `embedder_id` made, by partition.
 
     hnsw_above: visible vectors of a partition above which it gets an index. max_bytes: bound of all partitions together; the
-    least recently searched one is dropped, and a partition that alone is larger is held in part. clock: Unix milliseconds.
+    least recently searched one is dropped, and of one that alone is larger the oldest vectors. clock: Unix milliseconds.
     fresh_s: so long what another gateway stored may go unseen; 0 = the store is asked before each search.
-    counts: ignored_embedder, ignored_dimension, ignored_value (vectors not taken), dropped, truncated, rebuilt (partitions),
-    built, build_failed (indexes), flat_fallback (searches), load_failed (tasks).
+    counts: ignored_embedder, ignored_dimension, ignored_value (vectors not taken), truncated, gone (vectors let go), dropped,
+    rebuilt (partitions), built, build_failed (indexes), flat_fallback (searches), load_failed (tasks).
     """
 
     name = "vector"
@@ -131,6 +133,12 @@ class PartitionedVectorTier:
         if held is not None:
             held.fresh_until_s = 0.0
             held.written += 1
+
+    def gone(self, partition: str, neighbours: Iterable[Neighbour]) -> None:
+        """Say that the store has no entry of these neighbours any more: none of them is found again."""
+        held = self._held.get(partition)
+        if held is not None:
+            self.counts["gone"] += sum(held.rows.bury(neighbour.key, neighbour.entry_id) for neighbour in neighbours)
 
     def forget(self, partition: str) -> None:
         """Drop what is held of a partition; the next search rebuilds it from the store."""
@@ -225,9 +233,6 @@ class PartitionedVectorTier:
     async def _load(self, partition: str, held: _Held) -> bool:
         """Read one batch; return whether there may be more."""
         cursor = held.rows.cursor
-        if held.rows.bytes > self._max_bytes:
-            self.counts["truncated"] += 1
-            return False
         found, reached = await self._store.vectors_since(partition, cursor, _BATCH)
         if reached < cursor:
             # The store counts from below where we were: it was lost, and what we hold is of another.
@@ -237,7 +242,16 @@ class PartitionedVectorTier:
         # `held.rows` may be another object than before the wait (an index was swapped in): it has the same cursor.
         self._take(held.rows, found)
         held.rows.cursor = reached
+        while held.rows.n and self._grown_bytes(held.rows) > self._max_bytes:
+            count = -(-held.rows.n // _LET_GO)
+            held.rows = held.rows.without_oldest(count)
+            self.counts["truncated"] += count
         return len(found) == _BATCH
+
+    def _grown_bytes(self, rows: Rows) -> int:
+        """Return what the rows take once an index covers all of them, where they get one."""
+        missing = rows.n - (len(rows.index) if rows.index is not None else 0)
+        return rows.bytes + (hnsw.GRAPH_BYTES * missing if rows.n > self._hnsw_above else 0)
 
     def _take(self, rows: Rows, found: list[VectorRow]) -> None:
         size = self._dimension * 4

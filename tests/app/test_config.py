@@ -47,6 +47,7 @@ def test_empty_variable_counts_as_not_set(tmp_path: Path) -> None:
         ("TTL_S", "soon", "CACHESCOPE_TTL_S = 'soon'"),
         ("TTL_S", "nan", "CACHESCOPE_TTL_S"),
         ("HOLDOUT_RATIO", "2", "CACHESCOPE_HOLDOUT_RATIO = '2'"),
+        ("SEMANTIC_MAX_CHARS", "4001", "CACHESCOPE_SEMANTIC_MAX_CHARS = '4001'"),
         ("PRICES", "{", "CACHESCOPE_PRICES: expected JSON"),
         ("PRICES", '{"m": {"input_usd": 1, "output_usd": -1}}', "CACHESCOPE_PRICES.m.output_usd"),
         ("PRICES", '{"m": {"input_usd": 1, "output_usd": 1, "outptu_usd": 1}}', "nearest known is output_usd"),

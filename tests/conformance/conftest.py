@@ -30,7 +30,8 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def served(request: pytest.FixtureRequest) -> str:
     """Return the URL of the server that the parameter names."""
-    server: RedisServer | RedisCluster = request.getfixturevalue({"redis": "redis_server"}.get(request.param, request.param))
+    fixture = {"redis": "redis_server", "valkey": "valkey_server"}.get(request.param, request.param)
+    server: RedisServer | RedisCluster = request.getfixturevalue(fixture)
     return server.url
 
 
@@ -53,7 +54,7 @@ def store(open_another: Callable[[], StoreTier]) -> StoreTier:
     return open_another()
 
 
-@pytest.fixture(params=["memory", *STORES])
+@pytest.fixture(params=["memory", *STORES, pytest.param("valkey", marks=pytest.mark.redis)])
 async def tier(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> AsyncIterator[Tier]:
     made: Tier
     if request.param == "memory":

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from engine.control import Control
 from engine.errors import TierUnavailable
-from engine.tiers import open_store
+from engine.records import generations_json
+from engine.tiers import open_store, wall_clock_ms
 from engine.tiers.base import StoreTier
 from engine.tiers.redis import RedisTier
-from engine.types import Entry
+from engine.types import Entry, Generations
 from tests.conformance.samples import entry, key_of
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisCluster, RedisServer
 
 FAR_MS = 2**60
 TIMEOUT_S = 1.0  # of the tests of what it is for
@@ -165,6 +167,92 @@ async def test_a_refusal_does_not_stop_reads(own_redis: RedisServer) -> None:
         assert store.faults == {"error": 1}
     finally:
         client.close()
+        await store.close()
+
+
+def _bound_memory(server: RedisServer | RedisCluster, *, max_bytes: int) -> None:
+    import redis
+
+    for one in server.masters if isinstance(server, RedisCluster) else [server]:
+        client = redis.Redis(port=one.port)
+        client.config_set("maxmemory", str(max_bytes))
+        client.close()
+
+
+def _used(server: RedisServer) -> int:
+    import redis
+
+    client = redis.Redis.from_url(server.url)
+    try:
+        return int(client.info("memory")["used_memory"])
+    finally:
+        client.close()
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("kind", ["redis_server", "redis_cluster", "valkey_server"])
+async def test_a_full_redis_takes_every_act_of_an_operator(request: pytest.FixtureRequest, kind: str) -> None:
+    server: RedisServer | RedisCluster = request.getfixturevalue(kind)
+    store = open_store(server.url, timeout_s=PATIENT_S)
+    control = Control(store)
+    try:
+        generations = Generations("g1", frozenset({"g1"}))
+        await store.control_put("generations:faq", generations_json(generations))
+        key, _ = await control.key_create("acme")
+        for number in range(20):
+            await store.put(entry(number, generation="g1", expires_ms=FAR_MS))
+        token = await store.control_token()
+        _bound_memory(server, max_bytes=1)
+        with pytest.raises(TierUnavailable, match="refused"):
+            await store.put(entry("one more", expires_ms=FAR_MS))
+        purge = await control.purge("faq", operation_id="op-1")
+        assert purge.entries == 20
+        assert await store.control_token() != token
+        assert (await control.undo(purge.id)).state == "undone"
+        await control.set_policy("faq", {"switch": "off"})
+        assert (await control.key_revoke(key.id)).revoked_ms is not None
+        assert await store.get(key_of(0)) is not None, "no entry had to go for it"
+        again = await control.purge("faq", operation_id="op-2")
+        deleted, remaining = await control.reclaim(again.id)
+        while remaining:
+            more, remaining = await control.reclaim(again.id)
+            deleted += more
+        assert deleted == 20
+        assert await store.get(key_of(0)) is None
+    finally:
+        _bound_memory(server, max_bytes=0)
+        await store.close()
+
+
+class _AsOnRedis6(RedisTier):
+    """What is left when the server did not know the scripts' first line."""
+
+    def _register(self) -> None:
+        super()._register()
+        self._even_full.clear()
+
+
+@pytest.mark.redis
+async def test_where_a_full_server_cannot_be_told_to_take_it_the_oldest_entries_make_room(redis_server: RedisServer) -> None:
+    store = _AsOnRedis6(redis_server.url, timeout_s=PATIENT_S, clock=wall_clock_ms)
+    control = Control(store)
+    try:
+        await store.control_put("generations:faq", generations_json(Generations("g1", frozenset({"g1"}))))
+        await store.put(entry("elsewhere", namespace="another", expires_ms=FAR_MS))
+        for number in range(600):
+            await store.put(entry(number, generation="g1", body=b"x" * 10_000, expires_ms=FAR_MS))
+        await store.control_token()
+        _bound_memory(redis_server, max_bytes=_used(redis_server) - 500_000)
+        with pytest.raises(TierUnavailable, match="refused"):
+            await store.put(entry("one more", expires_ms=FAR_MS))
+        purge = await control.purge("faq", operation_id="op-1")
+        assert purge.state == "hidden"
+        assert await store.get(key_of(0)) is None, "the oldest of its namespace made room"
+        assert await store.get(key_of(599)) is not None
+        assert await store.get(key_of("elsewhere")) is not None
+        assert store.faults["made_room"] > 0
+    finally:
+        _bound_memory(redis_server, max_bytes=0)
         await store.close()
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InvalidRequest
-from engine.types import Outcome, Purpose
+from engine.types import Outcome, Purpose, RemovalCause
 from tests.engine.rig import answer, chat, rig
 
 PARAPHRASE = "How do I reset my passwords?"
@@ -343,3 +343,15 @@ def test_hits_are_monotone_in_the_threshold(
 
     loose, strict = asyncio.run(run())
     assert loose or not strict
+
+
+async def test_copies_of_what_was_purged_leave_memory_at_once_and_an_undo_brings_it_back(tmp_path: Path) -> None:
+    async with rig(tmp_path, semantic=False) as it:
+        await it.teach("purged")
+        await it.teach("of another namespace", namespace="other")
+        purge = await it.cache.control.purge("faq", operation_id="p1")
+        assert len(it.memory) == 1
+        assert it.memory.removals == {RemovalCause.EXPLICIT: 1}
+        await it.cache.control.undo(purge.id)
+        assert (await it.ask("purged")).tier == "store"
+        assert (await it.ask("purged")).tier == "memory"

@@ -36,3 +36,18 @@ async def test_the_next_candidate_serves_after_a_veto_for_a_value_and_not_after_
         assert miss.candidate.similarity >= miss.others[0].similarity
         said = attributes_of(miss, EngineSettings(cache_url="", secret=b""), provider="")[semconv.CANDIDATE_OTHERS]
         assert json.loads(str(said))[0] == [miss.others[0].entry_id, round(miss.others[0].similarity, 4), ""]
+
+
+async def test_neighbours_that_are_gone_from_the_store_do_not_keep_the_living_from_being_found(tmp_path: Path) -> None:
+    async with rig(tmp_path) as it:
+        await it.cache.control.set_policy("faq", {"threshold": 0.5})
+        asked = "How do I reset my password?"
+        gone = [await it.teach(text) for text in (f"How do I reset my password{end}" for end in ("!", "!!", "...", " ??", "?!"))]
+        await it.teach("How do I reset my passwords?", "Living.")
+        assert await it.store.delete([lookup.key for lookup in gone]) == 5
+        await it.memory.delete([lookup.key for lookup in gone])
+        hit = await it.ask(asked)
+        assert hit.entry, hit.reason
+        assert hit.entry.body == answer("Living.")
+        again = await it.ask(asked)
+        assert (again.candidates, again.hit) == (1, True)

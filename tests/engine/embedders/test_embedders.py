@@ -22,6 +22,7 @@ from engine.embedders.memo import VectorMemo, digest
 from engine.embedders.simhash import simhash
 from engine.errors import EmbedderMismatch, EmbedderUnavailable, InvalidSetting
 from engine.settings import EngineSettings
+from tests.support.polling import eventually
 from tests.support.servers import free_port, wait_for
 
 
@@ -151,6 +152,8 @@ class Stub:
             await asyncio.to_thread(self.release.wait, 20)
         if self.mode == "garbage":
             return Response(b"<html>", media_type="text/html")
+        if self.mode == "no long text" and max(map(len, body["input"])) > 500:
+            return JSONResponse({"error": "too long"}, status_code=400)
         if self.mode == "floats only" and body["encoding_format"] == "base64":
             return JSONResponse({"error": "encoding_format"}, status_code=400)
         data = []
@@ -205,7 +208,42 @@ async def test_http_takes_base64_and_floats_in_the_order_asked(stub: Stub, http:
 
 async def test_http_batches_at_most_64_texts(stub: Stub, http: HttpEmbedder) -> None:
     assert (await http.embed([f"t{number}" for number in range(150)])).shape == (150, 8)
-    assert [len(body["input"]) for body in stub.bodies] == [64, 64, 22]  # type: ignore[arg-type]
+    assert sorted(len(body["input"]) for body in stub.bodies) == [22, 64, 64]  # type: ignore[arg-type]
+
+
+async def test_http_asks_the_texts_of_concurrent_callers_together_and_equal_ones_once(stub: Stub, http: HttpEmbedder) -> None:
+    vectors = await asyncio.gather(*(http.embed([f"text {number % 10}"]) for number in range(40)))
+    assert [sorted(body["input"]) for body in stub.bodies] == [[f"text {number}" for number in range(10)]]  # type: ignore[call-overload]
+    np.testing.assert_array_equal(vectors[3], vectors[33])
+
+
+async def test_http_a_caller_that_leaves_takes_no_text_from_the_others(stub: Stub, http: HttpEmbedder) -> None:
+    stub.mode = "hang"
+    leaving, staying = (asyncio.create_task(http.embed(["same"])) for _ in range(2))
+    await eventually(lambda: len(stub.bodies) == 1, what="it was asked")
+    leaving.cancel()
+    stub.release.set()
+    assert (await staying).shape == (1, 8)
+    assert len(stub.bodies) == 1
+
+
+async def test_http_a_text_that_is_refused_costs_the_others_nothing(stub: Stub, http: HttpEmbedder) -> None:
+    stub.mode = "no long text"
+    good, bad, other = await asyncio.gather(http.embed(["good"]), http.embed(["x" * 1_000]), http.embed(["other"]), return_exceptions=True)
+    assert isinstance(bad, EmbedderUnavailable)
+    assert isinstance(good, np.ndarray)
+    assert isinstance(other, np.ndarray)
+
+
+async def test_http_asks_no_proxy_for_a_server_on_this_machine(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    made, reason = await asyncio.to_thread(build, settings(embedder=stub.url, embedder_model="m"))
+    assert made, reason
+    assert (await made.embed(["a"])).shape == (1, 8)
+    await made.close()
 
 
 async def test_http_refuses_vectors_of_another_dimension(stub: Stub, http: HttpEmbedder) -> None:

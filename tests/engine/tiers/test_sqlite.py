@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,8 @@ import pytest
 from engine.errors import InvalidSetting, StoreCorrupt
 from engine.tiers import sqlite_file
 from engine.tiers.sqlite import SqliteTier
-from tests.conformance.samples import FakeClock, entry
+from engine.types import RemovalCause
+from tests.conformance.samples import FakeClock, entry, key_of
 
 
 def opened(path: Path, clock: FakeClock | None = None) -> SqliteTier:
@@ -115,3 +118,27 @@ async def test_expired_rows_go_at_control_polls_without_a_put_and_leave_nothing_
     await idle.close()
     await writer.close()
     assert b"a very secret prompt" not in path.read_bytes()
+
+
+async def test_what_leaves_is_told_by_cause_and_the_file_is_bounded_in_bytes(tmp_path: Path) -> None:
+    clock, told = FakeClock(), Counter[RemovalCause]()
+    path = tmp_path / "cache.db"
+    store = SqliteTier(path, timeout_s=30, clock=clock, max_bytes=2_000_000, removed=lambda cause, count: told.update({cause: count}))
+    await store.put(entry("short", expires_ms=clock() + 1))
+    await store.put(entry("twice"))
+    await store.put(entry("twice"))
+    assert told == {RemovalCause.REPLACED: 1}
+    clock.now_ms += 1
+    for number in range(62):
+        await store.put(entry(number))
+    assert told == {RemovalCause.REPLACED: 1, RemovalCause.EXPIRED: 1}
+    assert await store.delete([key_of("twice"), key_of("nobody")]) == 1
+    assert told[RemovalCause.EXPLICIT] == 1
+    for number in range(400):
+        await store.put(entry(("large", number), body=b"x" * 20_000, expires_ms=clock() + 60_000 + number))
+        with closing(sqlite3.connect(path)) as connection:
+            assert sqlite_file.used_bytes(connection) < 2_500_000
+    assert await store.get(key_of(("large", 399))) is not None
+    assert await store.get(key_of(("large", 0))) is None
+    assert told[RemovalCause.SIZE] > 300
+    await store.close()

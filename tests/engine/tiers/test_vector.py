@@ -139,6 +139,42 @@ async def test_partitions_are_bounded_in_bytes(store: StoreTier, clock: FakeCloc
     assert tier.bytes == 0
 
 
+@pytest.mark.parametrize("hnsw_above", [20_000, 40])
+async def test_a_partition_that_alone_is_too_large_lets_its_oldest_go_and_sees_what_is_new(
+    store: StoreTier, clock: FakeClock, hnsw_above: int
+) -> None:
+    tier = tier_of(store, clock, max_bytes=60_000, hnsw_above=hnsw_above)
+    for number in range(300):
+        await store.put(entry(number, vector=unit(1, number / 300, 0)))
+        if number % 20 == 0:
+            [newest] = await tier.search(P, q(1, number / 300, 0), k=1, live=LIVE)
+            assert newest.key == key_of(number)
+            await settled(tier)
+    assert tier.bytes <= 60_000
+    assert tier.counts["truncated"] > 100
+    found = await tier.search(P, q(1, 1, 0), k=300, live=LIVE)
+    assert {near.key for near in found} == {key_of(number) for number in range(300 - len(found), 300)}
+    assert await tier.search(P, q(1, 0.5, 0), k=300, live=LIVE | {"another"})
+    assert not tier.counts["rebuilt"]
+    await tier.close()
+
+
+async def test_a_vector_whose_entry_is_gone_is_not_found_again_but_a_newer_one_of_its_key_is(store: StoreTier, clock: FakeClock) -> None:
+    tier = tier_of(store, clock)
+    await store.put(entry("a"))
+    await store.put(entry("b"))
+    [first, second] = await tier.search(P, q(1, 0, 0), k=2, live=LIVE)
+    tier.gone(P, [first])
+    assert await tier.search(P, q(1, 0, 0), k=2, live=LIVE) == [second]
+    await store.put(entry("a", vector=unit(1, 0.1, 0)))
+    tier.gone(P, [first])
+    assert {near.key for near in await tier.search(P, q(1, 0, 0), k=2, live=LIVE)} == {key_of("a"), key_of("b")}
+    tier.gone(P, [first])
+    tier.gone("q" * 32, [second])
+    assert len(await tier.search(P, q(1, 0, 0), k=2, live=LIVE)) == 2
+    await tier.close()
+
+
 async def test_an_undone_purge_brings_back_rows_that_were_let_go(store: StoreTier, clock: FakeClock) -> None:
     tier = tier_of(store, clock)
     for number in range(400):
