@@ -37,8 +37,16 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True)
+class Decomposed:
+    """What of a side was decomposed: every stride-th lookup, n eligible ones. Sides of unlike size have unlike strides."""
+
+    stride: int = 1
+    n: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Why:
-    """stride: every stride-th lookup was decomposed; rates are of all. cells: None when a side has too few lookups."""
+    """part_now, part_before: what the segments and dimensions count; rates are of all lookups."""
 
     sides: Sides
     rate_now: Share | None
@@ -51,8 +59,9 @@ class Why:
     events: tuple[Event, ...]
     examples: tuple[Example, ...]
     verdict: Verdict
-    stride: int
     failures: tuple[Failure, ...]
+    part_now: Decomposed = Decomposed()
+    part_before: Decomposed = Decomposed()
 
     @property
     def change(self) -> Difference | None:
@@ -122,7 +131,7 @@ def load(
     part = attempt(TELEMETRY, read, hides="why the hit rate changed")
     if part.value is None:
         failures = (part.failure,) if part.failure else ()
-        return Why(Sides(window, before, before_name), None, None, Counts(), Counts(), (), (), (), (), (), causes.UNKNOWN, 1, failures)
+        return Why(Sides(window, before, before_name), None, None, Counts(), Counts(), (), (), (), (), (), causes.UNKNOWN, failures)
     told = part.value
     whole = Window(min(told.sides.before.start_ms, told.sides.now.start_ms), told.sides.now.end_ms)
     seen, failure = marks.load(telemetry, ops, whole, scope)
@@ -135,11 +144,11 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
     before = rates.weighed(conn, sides.before, scope, rates.totals(cells_before))
     refused = rates.refusal(now) or rates.refusal(before)
     if refused:
-        return Why(sides, None, None, now, before, (), (), (), (), (), Verdict("none", refused), 1, ())
+        return Why(sides, None, None, now, before, (), (), (), (), (), Verdict("none", refused), ())
     if min(now.eligible, before.eligible) < FEW:
-        return Why(sides, now.hit_rate, before.hit_rate, now, before, (), (), (), (), (), causes.UNKNOWN, 1, ())
+        return Why(sides, now.hit_rate, before.hit_rate, now, before, (), (), (), (), (), causes.UNKNOWN, ())
     if now.skewed or before.skewed:
-        return Why(sides, now.hit_rate, before.hit_rate, now, before, (), (), (), (), (), causes.UNKNOWN, 1, ())
+        return Why(sides, now.hit_rate, before.hit_rate, now, before, (), (), (), (), (), causes.UNKNOWN, ())
     mine, earlier = (changes.segments(conn, side, scope) for side in (sides.now, sides.before))
     cells: Cells = tabulate(DIMENSIONS, earlier.counts, mine.counts)
     change = difference(now.hit_rate, before.hit_rate)
@@ -158,8 +167,9 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
         events=tuple(_versions(conn, sides, scope, earlier, mine)),
         examples=tuple(_examples(conn, sides, scope, segments[0], fell=fell)) if segments else (),
         verdict=causes.UNKNOWN,
-        stride=max(mine.stride, earlier.stride),
         failures=(),
+        part_now=Decomposed(mine.stride, int(cells.n_now.sum())),
+        part_before=Decomposed(earlier.stride, int(cells.n_before.sum())),
     )
 
 

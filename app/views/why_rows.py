@@ -45,14 +45,11 @@ def compared(sides: Sides) -> str:
 
 
 def rates_told(view: Why) -> str:
-    """Return both rates with interval and n, and the part of the lookups that was decomposed."""
-    parts = [
-        f"{name} {words.percent(share)} ({words.interval(share)}, n = {words.count(share.n)})"
-        for name, share in (("before", view.rate_before), ("now", view.rate_now))
-        if share
-    ]
-    part = f" · decomposed from every {view.stride}th lookup" if view.stride > 1 else ""
-    return " · ".join(parts) + part
+    """Return both rates with interval and n, and of each side the part of the lookups that was decomposed."""
+    sides = (("before", view.rate_before, view.part_before), ("now", view.rate_now, view.part_now))
+    parts = [f"{name} {words.percent(share)} ({words.interval(share)}, n = {words.count(share.n)})" for name, share, _ in sides if share]
+    read = [f"{name} from every {part.stride}th lookup (n = {words.count(part.n)})" for name, _, part in sides if part.stride > 1]
+    return " · ".join([*parts, *([f"decomposed {words.listed(read)}"] if read else [])])
 
 
 def segment_rows(view: Why, query: Mapping[str, str]) -> list[dict[str, object]]:
@@ -64,8 +61,8 @@ def segment_rows(view: Why, query: Mapping[str, str]) -> list[dict[str, object]]
             "effect": words.points(one.effect_ratio),
             "hit rate before": _rate(one.hits_before, one.n_before),
             "now": _rate(one.hits_now, one.n_now),
-            "share before": _rate(one.n_before, view.counts_before.eligible, view.stride),
-            "share now": _rate(one.n_now, view.counts_now.eligible, view.stride),
+            "share before": _rate(one.n_before, view.part_before.n),
+            "share now": _rate(one.n_now, view.part_now.n),
             "n before": one.n_before,
             "n now": one.n_now,
             "lookups": _link(view, one, query),
@@ -74,8 +71,8 @@ def segment_rows(view: Why, query: Mapping[str, str]) -> list[dict[str, object]]
     ]
 
 
-def _rate(k: int, n: int, scale: int = 1) -> float | None:
-    return min(100.0, k * scale / n * 100) if n else None
+def _rate(k: int, n: int) -> float | None:
+    return k / n * 100 if n else None
 
 
 def _link(view: Why, one: Segment, query: Mapping[str, str]) -> str | None:

@@ -134,6 +134,43 @@ def test_a_wide_window_is_decomposed_from_a_part_and_says_which(tmp_path: Path, 
     assert 200 < read <= 300
 
 
+def test_sides_that_are_read_in_unlike_parts_keep_their_own_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,600 lookups before, of which every so-many-th is read, and 200 now, all of which are: half of each side is of `a`."""
+    store, ops = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
+    half = NOW - 1_800_000
+    for start, end, count, hit in ((NOW - 3_600_000, half, 1_600, lambda i: i % 4 > 0), (half, NOW, 200, lambda i: i % 2 and i % 3 > 0)):
+        made = telemetry.make(start_ms=start, end_ms=end, per_minute=count / 30, seed=start % 97)
+        told = [
+            incident.replace(
+                one,
+                lookup=one.lookup._replace(
+                    namespace="ab"[number * 5 // 7 % 2], outcome="exact_hit" if hit(number) else "miss", tier="memory"
+                ),
+            )
+            for number, one in enumerate(made)
+        ]
+        telemetry.write(store, told, now_ms=NOW)
+    monkeypatch.setattr(changes, "MOST_LOOKUPS", 250)
+    now = Window.of(half, NOW)
+    view = why.load(lambda: store, lambda: ops, window=now, before=now.previous, before_name="before", scope=Scope(), find=False)
+    store.close()
+    ops.close()
+    assert view.part_now.stride == 1
+    assert view.part_before.stride > 4
+    assert (view.part_now.n, view.part_before.n < 300) == (view.counts_now.eligible, True)
+    rows = why_rows.segment_rows(view, {})
+    assert rows
+    for row, one in zip(rows, view.segments, strict=True):
+        assert row["share before"] == pytest.approx(one.n_before / view.part_before.n * 100)
+        assert row["share now"] == pytest.approx(one.n_now / view.part_now.n * 100)
+        if len(one.literals) == 1 and one.literals[0][0] == "namespace":
+            assert row["share before"] == pytest.approx(50, abs=8)
+            assert row["share now"] == pytest.approx(50, abs=8)
+    told = why_rows.rates_told(view)
+    assert f"decomposed before from every {view.part_before.stride}th lookup (n = {view.part_before.n})" in told
+    assert "now from every" not in told
+
+
 @pytest.mark.parametrize("processes", [(), ("0",), ("0", "1", "2")])
 def test_a_restart_seen_in_scraped_counters_is_a_mark(tmp_path: Path, processes: tuple[str, ...]) -> None:
     """A page of several processes has a series of each: one of them may restart alone, and all together are one restart."""
