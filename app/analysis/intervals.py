@@ -1,4 +1,4 @@
-"""Intervals for shares: of independent lookups, and of lookups that come in clusters."""
+"""Intervals for shares: of independent lookups, of lookups that come in clusters, and of lookups in the order of time."""
 
 from __future__ import annotations
 
@@ -108,9 +108,10 @@ _DRAWS = 999
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A weighted share, 0…1, with a 95 % interval over clusters; None, None where there are fewer than 40 of them.
+    """A weighted share, 0…1, with a 95 % interval over clusters; None, None where there are too few of them.
 
-    clusters: that carried weight. design: variance over that of as many independent observations, for a share of counts alone.
+    clusters: that carried weight, or were made of what did. design: variance over that of as many independent observations, for a
+    share of counts alone; of few batches, as much more as Student's t is wider.
     """
 
     ratio: float
@@ -153,6 +154,77 @@ def clustered(part: ArrayLike, whole: ArrayLike, *, seed: int = 0) -> Ratio | No
     binomial = ratio * (1 - ratio) / total
     design = float(error**2 / binomial) if binomial > 0 else None
     return Ratio(ratio, max(0.0, float(low)), min(1.0, float(high)), size, design)
+
+
+FEWEST_BATCHES = 6  # a sixth of the time is the longest batch
+_MOST_DEPENDENT = 3.0  # batches are this many times as long as what comes together
+
+
+def batched(part: ArrayLike, whole: ArrayLike, *, seed: int = 0) -> Ratio | None:
+    """Return sum(part) / sum(whole) with an interval that holds where neighbours in time are alike; None when the whole is not above 0.
+
+    part, whole: shape (n,), sums by equal steps in the order of time; 0 <= part <= whole. Steps without weight are left out. Steps are
+    joined to batches of 3 (tau - 1) of them, at least 6 batches, tau being the integrated autocorrelation of part - ratio * whole up to
+    where two neighbouring lags first sum to 0 or less (Geyer 1992, Stat. Sci. 7, 473-483). From 40 batches on the interval is that of
+    `clustered`; below, Wilson's of as many independent lookups as have the batches' variance, with Student's t for z. What still
+    reaches over the edges of batches is added: the variance is divided by 1 - (tau - 1) / (3 length).
+    Below 6 steps there is no interval. Raises ValueError for what is not finite.
+    """
+    above, below = np.asarray(part, dtype=np.float64).ravel(), np.asarray(whole, dtype=np.float64).ravel()
+    if above.shape != below.shape or not np.all(np.isfinite(above)) or not np.all(np.isfinite(below)):
+        raise ValueError("part and whole must be finite and of one shape")
+    above, below = above[below > 0], below[below > 0]
+    total, steps = float(below.sum()), len(below)
+    if not total > 0:
+        return None
+    ratio = float(above.sum()) / total
+    if steps < FEWEST_BATCHES:
+        return Ratio(ratio, None, None, steps)
+    beyond = _dependence(above - ratio * below) - 1
+    length = min(max(1, math.ceil(_MOST_DEPENDENT * beyond)), steps // FEWEST_BATCHES)
+    batches = steps // length
+    edges = np.linspace(0, steps, batches + 1).astype(np.int64)[:-1]
+    above, below = np.add.reduceat(above, edges), np.add.reduceat(below, edges)
+    more = 1 / (1 - min(beyond / (3 * length), 0.5))
+    if batches >= MIN_CLUSTERS:
+        return _stretched(clustered(above, below, seed=seed), math.sqrt(more))
+    error2 = float(((above - ratio * below) ** 2).sum()) * batches / (batches - 1) / total**2 * more
+    spread = ratio * (1 - ratio)
+    if error2 <= 0 or spread <= 0:
+        return Ratio(ratio, ratio, ratio, batches)
+    t = _student(batches - 1)
+    design = error2 * total / spread * (t / _Z[0.95]) ** 2
+    return Ratio(ratio, *_limits(ratio, spread / error2, t), batches, design)
+
+
+def _dependence(series: NDArray[np.float64]) -> float:
+    """Return the integrated autocorrelation time in steps, >= 1: how many steps of the series are worth one independent one."""
+    size = len(series)
+    power = float(series @ series) / size
+    if not power > 0:
+        return 1.0
+    lags = range(1, size // 2 + 1)
+    alike = [float(series[:-lag] @ series[lag:]) / (size - lag) / power for lag in lags]
+    tau = 1.0
+    for pair in zip(alike[::2], alike[1::2], strict=False):
+        if sum(pair) <= 0:
+            break
+        tau += 2 * sum(pair)
+    return tau
+
+
+def _stretched(found: Ratio | None, by: float) -> Ratio | None:
+    if found is None or found.low_ratio is None or found.high_ratio is None:
+        return found
+    low, high = (found.ratio + (limit - found.ratio) * by for limit in (found.low_ratio, found.high_ratio))
+    return Ratio(found.ratio, max(0.0, low), min(1.0, high), found.clusters, None if found.design is None else found.design * by**2)
+
+
+def _student(freedom: int) -> float:
+    """Return the 97.5 % quantile of Student's t, within 0.003 from 5 degrees of freedom on (Cornish and Fisher's expansion)."""
+    z = _Z[0.95]
+    terms = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
 
 
 @lru_cache(maxsize=2)

@@ -21,9 +21,9 @@ _DURATION: Final = "The whole request, upstream included: median, and below what
 DIALS: Final[dict[str, str]] = {
     "Hit rate": (
         "Hits / (hits + coalesced + misses), traffic of the response cache only. Bypasses and errors are not in it. The change is "
-        "against the period chosen in the bar; a strip shows the course from 0 to 100 %. An interval by request draws whole "
-        "clusters: the lookups of one tenant in one step of the chart, which come together. As if independent: Wilson's, which is "
-        "then too narrow."
+        "against the period chosen in the bar; a strip shows the course from 0 to 100 %. An interval by request is over "
+        "batches: steps of the chart, joined for as long as neighbours are alike, for lookups come together. As if independent: "
+        "Wilson's, which is then too narrow."
     ),
     "Exact": _KIND,
     "Semantic": _KIND,

@@ -55,7 +55,7 @@ class Traffic:
     movers: tuple[Mover, ...]
     extent: Extent
     sources: tuple[SourceStatus, ...]
-    requests: Ratio | None = None  # the hit rate over clusters, as on its own page
+    requests: Ratio | None = None  # the hit rate over batches of time, as on its own page
 
     @property
     def change(self) -> Difference | None:

@@ -63,7 +63,7 @@ def weighed(conn: Connection, window: Window, scope: Scope, counts: Counts, *, k
 
 
 def change(now: Counts, before: Counts, requests: Ratio | None) -> Difference | None:
-    """Return the change of the hit rate; both sides as far apart as the window's clusters make them. requests: its rate over these."""
+    """Return the change of the hit rate; both sides as far apart as the window's batches make them. requests: its rate over these."""
     design = None if requests is None else requests.design
     return difference(widened(now.hit_rate, design), widened(before.hit_rate, design))
 

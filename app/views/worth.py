@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from app.analysis.hit_rate import ELIGIBLE, HITS, count
-from app.analysis.intervals import MIN_CLUSTERS, Ratio, Share, clustered, wilson
+from app.analysis.intervals import FEWEST_BATCHES, MIN_CLUSTERS, Ratio, Share, batched, wilson
 from app.analysis.savings import ENOUGH, Savings, savings
 from app.views import rates, words
 from app.views.dial import Dial
 from storage.reads import hit_rate, window
-from storage.reads.hit_rate import Cell, Cluster, Place, Priced
+from storage.reads.hit_rate import Cell, Place, Priced, Step
 from storage.reads.window import Scope, Window
 
 HELD_OUT = "holdout"  # the reason of a miss that would have been a hit, and was sent upstream to learn the truth
@@ -37,7 +37,7 @@ class Weighted:
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """requests: the hit rate over clusters. without_holdout: had nothing been held out. lifetime: since `since_ms`, same filters."""
+    """requests: the hit rate over batches of time. without_holdout: had nothing been held out. lifetime: since `since_ms`, same filters."""
 
     requests: Ratio | None
     tokens: Weighted
@@ -48,7 +48,7 @@ class Worth:
     usd: Savings
     ms: Savings
     sampled: bool = False
-    usd_each: Ratio | None = None  # what a hit saves, in shares of the dearest cluster's: for the interval of the sum
+    usd_each: Ratio | None = None  # what a hit saves, in shares of the dearest step's: for the interval of the sum
     no_lifetime: str = ""  # why there is none
 
 
@@ -79,7 +79,7 @@ def load(
     mine = [cell for cell in cells if cell.cache_kind == rates.RESPONSE and cell.outcome in ELIGIBLE]
     models = hit_rate.priced(conn, shown, scope, every_place=every_place)
     scales = _scales(models)
-    found = hit_rate.clusters(conn, shown, scope, scales=scales)
+    found = hit_rate.steps(conn, shown, scope, scales=scales)
     counts = rates.totals(cells)
     lifetime, since_ms, no_lifetime = _lifetime(conn, shown, scope)
     timed = [cell for cell in mine if cell.outcome not in HITS]
@@ -124,25 +124,25 @@ def _first(conn: Connection, since_ms: int | None, otherwise_ms: int, now_ms: in
     return otherwise_ms if first_ms is None else first_ms
 
 
-def _each(found: Sequence[Cluster]) -> Ratio | None:
-    """Return the money that a hit saves, over the dearest cluster's, with its interval: how sure the mean is, for hits without a price."""
+def _each(found: Sequence[Step]) -> Ratio | None:
+    """Return the money that a hit saves, over the dearest step's, with its interval: how sure the mean is, for hits without a price."""
     top = max((one.saved_nusd / one.hits for one in found if one.hits), default=0.0)
     if top <= 0:
         return None
-    return clustered([one.saved_nusd / top for one in found], [one.hits for one in found])
+    return batched([one.saved_nusd / top for one in found], [one.hits for one in found])
 
 
 def requests(conn: Connection, shown: Window, scope: Scope) -> Ratio | None:
-    """Return the window's hit rate with its interval over clusters."""
-    return _requests(hit_rate.clusters(conn, shown, scope))
+    """Return the window's hit rate with its interval over batches."""
+    return _requests(hit_rate.steps(conn, shown, scope))
 
 
-def _requests(found: Sequence[Cluster]) -> Ratio | None:
-    return clustered([one.hits for one in found], [one.eligible for one in found])
+def _requests(found: Sequence[Step]) -> Ratio | None:
+    return batched([one.hits for one in found], [one.eligible for one in found])
 
 
 def limits(ratio: Ratio | None, share: Share) -> str:
-    """Return the hit rate's interval for a sentence: over clusters, or Wilson's where there are too few of them."""
+    """Return the hit rate's interval for a sentence: over batches, or Wilson's where there are too few of them."""
     if ratio is None or ratio.low_ratio is None or ratio.high_ratio is None:
         return words.interval(share)
     return f"{ratio.low_ratio * 100:.1f}–{ratio.high_ratio * 100:.1f} %"
@@ -160,7 +160,7 @@ def _lifetime(conn: Connection, shown: Window, scope: Scope) -> tuple[Share | No
     return counts.hit_rate, since_ms, rates.nothing(counts) if counts.hit_rate is None else ""
 
 
-def _tokens(cells: Sequence[Cell], found: Sequence[Cluster]) -> Weighted:
+def _tokens(cells: Sequence[Cell], found: Sequence[Step]) -> Weighted:
     """Return the hits' share of all tokens, each side scaled to all of its lookups; a side that told too few is no side of 0."""
     of, known = sum(cell.lookups for cell in cells), sum(cell.input_tokens_n for cell in cells)
     if not known:
@@ -173,7 +173,7 @@ def _tokens(cells: Sequence[Cell], found: Sequence[Cluster]) -> Weighted:
         return Weighted(None, known, of, f"too few tokens to compare: {told} reported theirs")
     hit, other = (all_ / n if n else 0.0 for n, all_ in counted)
     return Weighted(
-        clustered([one.hit_tokens * hit for one in found], [one.hit_tokens * hit + (one.tokens - one.hit_tokens) * other for one in found]),
+        batched([one.hit_tokens * hit for one in found], [one.hit_tokens * hit + (one.tokens - one.hit_tokens) * other for one in found]),
         known,
         of,
     )
@@ -194,7 +194,7 @@ def _scales(models: Sequence[Priced]) -> dict[str, tuple[float, float]]:
     }
 
 
-def _money(models: Sequence[Priced], scales: Mapping[str, tuple[float, float]], found: Sequence[Cluster]) -> Weighted:
+def _money(models: Sequence[Priced], scales: Mapping[str, tuple[float, float]], found: Sequence[Step]) -> Weighted:
     """Return what the hits saved of what all would have cost without the cache; coalesced lookups have no price of their own."""
     mine = [one for one in models if one.model in scales]
     of, known = sum(one.hits + one.misses for one in models), sum(one.hits + one.misses for one in mine)
@@ -206,12 +206,12 @@ def _money(models: Sequence[Priced], scales: Mapping[str, tuple[float, float]], 
         misses = f"{words.count(sum(one.misses_priced for one in models))} of {words.count(sum(one.misses for one in models))} misses"
         why = f"too few prices to compare: {hits} and {misses} have one, and a model is weighed only when both its hits and its misses do"
         return Weighted(None, known, of, why)
-    ratio = clustered([one.saved_nusd for one in found], [one.saved_nusd + one.spent_nusd for one in found])
+    ratio = batched([one.saved_nusd for one in found], [one.saved_nusd + one.spent_nusd for one in found])
     return Weighted(ratio, known, of, "" if ratio else "every known price is 0", reported)
 
 
 def rate_detail(ratio: Ratio | None, share: Share) -> str:
-    """Return what stands under the hit rate: numerator, denominator, the interval over clusters, and the one as if independent.
+    """Return what stands under the hit rate: numerator, denominator, the interval over batches, and the one as if independent.
 
     ratio: None = the lookups are sampled, and both counts are estimates.
     """
@@ -222,12 +222,13 @@ def rate_detail(ratio: Ratio | None, share: Share) -> str:
 
 
 def interval(ratio: Ratio | None) -> str:
-    """Return the interval over clusters in words, or that there are too few of them for one."""
+    """Return the interval over batches in words, with that they are few; or that there are too few of them for one."""
     if ratio is None:
         return words.NO_DATA
     if ratio.low_ratio is None or ratio.high_ratio is None:
-        return f"only {words.many(ratio.clusters, 'cluster', 'clusters')}: too few for an interval ({MIN_CLUSTERS} needed)"
-    return f"{ratio.low_ratio * 100:.1f}–{ratio.high_ratio * 100:.1f} % over {words.count(ratio.clusters)} clusters"
+        return f"only {words.many(ratio.clusters, 'step', 'steps')} of time with lookups: too few for an interval ({FEWEST_BATCHES} needed)"
+    few = f", fewer than {MIN_CLUSTERS}: rough" if ratio.clusters < MIN_CLUSTERS else ""
+    return f"{ratio.low_ratio * 100:.1f}–{ratio.high_ratio * 100:.1f} % over {words.count(ratio.clusters)} batches{few}"
 
 
 def dials(worth: Worth) -> list[Dial]:
@@ -287,7 +288,7 @@ def _reported(found: Savings, what: str) -> str:
 
 
 def _spread(found: Savings, each: Ratio | None) -> str:
-    """Return the gross sum's interval: of the mean that a hit saves, over clusters."""
+    """Return the gross sum's interval: of the mean that a hit saves, over batches."""
     if found.gross is None or each is None or not each.ratio or each.low_ratio is None or each.high_ratio is None:
         return ""
     low, high = (found.gross * limit / each.ratio for limit in (each.low_ratio, each.high_ratio))

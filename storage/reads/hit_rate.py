@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, select
+from sqlalchemy import ColumnElement, Connection, case, func, literal, select
 
-from storage.reads.window import HOUR_MS, MINUTE_MS, SIX_HOURS_MS, TEN_MINUTES_MS, WHOLE_MS, Scope, Window, by_places, rollups
+from storage.reads.window import WHOLE_MS, Scope, Window, by_places, rollups
 from storage.reads.window import places as by_place
 from storage.rollups import ELIGIBLE, HITS, OUTCOMES, PLACE_SUMS
 
@@ -144,8 +144,8 @@ def by_namespace(conn: Connection, window: Window, scope: Scope) -> dict[str, di
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    """Eligible lookups of the response cache of one tenant in one bucket: what a person or a program asked in one go, about.
+class Step:
+    """Eligible lookups of the response cache in one bucket of the chart, of all tenants.
 
     tokens: input and output, of those that reported them. spent_nusd: what the misses' upstream calls cost. saved_nusd: what those
     of the hits would have cost; both scaled by what was asked for, and of the models that were.
@@ -199,49 +199,20 @@ def _priced(places: Sequence[Place]) -> list[Priced]:
     return sorted(found, key=lambda one: (-(one.hits + one.misses), one.model))[:MOST_MODELS]
 
 
-MOST_CLUSTERS = 20_000  # above it, tenants are put together: one cluster a bucket
-_WIDER_MS = (TEN_MINUTES_MS, HOUR_MS, SIX_HOURS_MS)
-_ENOUGH_CLUSTERS = 200  # with so many of a wider step no finer one is read: an interval of more is hardly another one
-
-
-def clusters(conn: Connection, window: Window, scope: Scope, *, scales: Mapping[str, tuple[float, float]] | None = None) -> list[Cluster]:
-    """Return the window's clusters in the order of time: of the chart's step, or of a wider one where it gives enough of them.
+def steps(conn: Connection, window: Window, scope: Scope, *, scales: Mapping[str, tuple[float, float]] | None = None) -> list[Step]:
+    """Return the window's steps in the order of time, those without eligible lookups left out.
 
     scales: model -> what its savings and costs are multiplied by; others count 0. None = hits and eligible lookups alone are wanted.
     """
-    step = max(MINUTE_MS, window.bucket_ms)  # what comes in one go lasts longer than the ten seconds of the finest chart
-    wider = [width for width in _WIDER_MS if width > step > MINUTE_MS and width % step == 0][:1]
-    for width in (*wider, step):
-        found = _by_tenant(conn, window, scope, scales, step_ms=width)
-        if found is None:
-            break
-        if width == step or len(found) >= _ENOUGH_CLUSTERS:
-            return found
-    bucket, query = _of_clusters(conn, window, scope, scales, step_ms=step)
-    return [Cluster(*row[:-1]) for row in conn.execute(query.group_by(bucket).order_by(bucket))]
-
-
-def _by_tenant(
-    conn: Connection, window: Window, scope: Scope, scales: Mapping[str, tuple[float, float]] | None, *, step_ms: int
-) -> list[Cluster] | None:
-    """Return one cluster for each tenant and step; None where there are too many."""
-    bucket, query = _of_clusters(conn, window, scope, scales, step_ms=step_ms)
-    tenant = query.selected_columns.tenant
-    rows = conn.execute(query.group_by(bucket, tenant).order_by(bucket, tenant).limit(MOST_CLUSTERS + 1)).all()
-    return None if len(rows) > MOST_CLUSTERS else [Cluster(*row[:-1]) for row in rows]
-
-
-def _of_clusters(
-    conn: Connection, window: Window, scope: Scope, scales: Mapping[str, tuple[float, float]] | None, *, step_ms: int
-) -> tuple[ColumnElement[int], Select[Any]]:
-    """Return the step and the sums of a cluster, for grouping, with the tenant last."""
+    step = window.bucket_ms
     sums = ELIGIBLE if scales is None else PLACE_SUMS  # each column costs as much as a tenth of the row
-    found = by_place(conn, window, scope, ("tenant", "model") if scales else ("tenant",), step_ms=step_ms, kind="response", sums=sums)
-    bucket = (found.c.at_ms - found.c.at_ms % step_ms).label("bucket")
+    found = by_place(conn, window, scope, ("model",) if scales else (), step_ms=step, kind="response", sums=sums)
+    bucket = (found.c.at_ms - found.c.at_ms % step).label("bucket")
     hits, eligible = (reduce(operator.add, [found.c[name] for name in names]) for names in (HITS, ELIGIBLE))
     columns: list[ColumnElement[Any]] = [hits, eligible]
     columns += [literal(0), literal(0)] if scales is None else [found.c.hit_tokens, found.c.tokens]
     for at, name in enumerate(("saved_nusd", "spent_nusd")):
         by_model = {model: pair[at] for model, pair in (scales or {}).items()}
         columns.append(found.c[name] * case(by_model, value=found.c.model, else_=0.0) if by_model else literal(0.0))
-    return bucket, select(bucket, *(func.sum(column) for column in columns), found.c.tenant).where(eligible > 0)
+    query = select(bucket, *(func.sum(column) for column in columns)).where(eligible > 0).group_by(bucket).order_by(bucket)
+    return [Step(*row) for row in conn.execute(query)]

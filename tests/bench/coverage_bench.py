@@ -2,6 +2,7 @@
 
 Each simulation draws sessions (clusters) with hit rates of their own (beta) and sizes of their own (geometric), as lookups of one
 person or program come; the truth is the ratio of the expectations. Wilson's interval is beside it, for what independence costs.
+Then what a page shows: lookups by the steps of its chart, whose sessions last for many of them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 
 import numpy as np
 
-from app.analysis.intervals import clustered, wilson
+from app.analysis.intervals import batched, clustered, wilson
 
 
 def coverage(clusters: int, rate: float, concentration: float, simulations: int, seed: int) -> tuple[float, float]:
@@ -31,6 +32,33 @@ def coverage(clusters: int, rate: float, concentration: float, simulations: int,
     return held / simulations, naive / simulations
 
 
+def page(minutes: int, step_min: int, session_min: int, tenants: int, *, simulations: int, seed: int) -> tuple[float, float, float]:
+    """Return the coverage of a page's interval and of Wilson's, and the mean number of its batches.
+
+    Each tenant's sessions follow on one another, from a random moment of the first; each has a hit rate of its own, beta(1.2, 0.8); 50
+    lookups a minute are shared by all tenants.
+    """
+    rng = np.random.default_rng(seed)
+    held = naive = batches = 0
+    for _ in range(simulations):
+        hits, lookups = np.zeros(minutes), np.zeros(minutes)
+        for _ in range(tenants):
+            begun = int(rng.integers(session_min))
+            own = np.repeat(rng.beta(1.2, 0.8, minutes // session_min + 2), session_min)[begun : begun + minutes]
+            came = rng.poisson(50 / tenants, minutes)
+            hits, lookups = hits + rng.binomial(came, own), lookups + came
+        hits, lookups = hits.reshape(-1, step_min).sum(axis=1), lookups.reshape(-1, step_min).sum(axis=1)
+        found, plain = batched(hits, lookups, seed=int(rng.integers(1 << 30))), wilson(int(hits.sum()), int(lookups.sum()))
+        assert found is not None
+        assert found.low_ratio is not None
+        assert found.high_ratio is not None
+        assert plain is not None
+        held += found.low_ratio <= 0.6 <= found.high_ratio
+        naive += plain.low_ratio <= 0.6 <= plain.high_ratio
+        batches += found.clusters
+    return held / simulations, naive / simulations, batches / simulations
+
+
 if __name__ == "__main__":
     simulations = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
     print("clusters  rate  concentration  cluster interval  Wilson")
@@ -39,3 +67,10 @@ if __name__ == "__main__":
     ):
         mine, plain = coverage(clusters, rate, concentration, simulations, number)
         print(f"{clusters:8}  {rate:4}  {concentration:13}  {mine:15.1%}  {plain:6.1%}")
+    print("\nwindow  step  sessions  tenants  page's interval  batches  Wilson")
+    for minutes, step in ((60, 1), (1_440, 20)):
+        for session in (1, 5, 10):
+            for tenants in (1, 5):
+                mine, plain, many = page(minutes, step, session, tenants, simulations=simulations, seed=session * tenants)
+                told = f"{minutes:4} m  {step:2} m  {session:6} m  {tenants:7}  {mine:15.1%}  {many:7.1f}  {plain:6.1%}"
+                print(told)

@@ -171,7 +171,7 @@ def test_a_price_of_few_hits_is_not_taken_for_all(stores: tuple[Store, Store]) -
     assert (dial.value, dial.detail) == ("no data", f"too few prices: 1 of {len(rows)} hits with a price")
 
 
-def test_the_money_saved_has_an_interval_over_clusters(stores: tuple[Store, Store]) -> None:
+def test_the_money_saved_has_an_interval_over_batches(stores: tuple[Store, Store]) -> None:
     rows = [dataclasses.replace(one, lookup=one.lookup._replace(saved_usd=1.0 + at % 7)) for at, one in enumerate(made(400))]
     found = load(stores, rows)
     assert "95 % gross: $" in next(dial.detail for dial in worth.dials(found.worth) if dial.label == "Money saved, gross")
@@ -203,10 +203,10 @@ def test_all_hits_and_all_misses_are_numbers(stores: tuple[Store, Store], outcom
     assert all("nan" not in f"{dial.value} {dial.detail}".lower() for dial in worth.dials(found.worth))
 
 
-def test_few_clusters_have_no_interval_and_say_so(stores: tuple[Store, Store]) -> None:
+def test_few_steps_have_no_interval_and_say_so(stores: tuple[Store, Store]) -> None:
     rows = [dataclasses.replace(one, lookup=one.lookup._replace(at_ms=NOW - 600_000, tenant="one")) for one in made(40)]
     found = load(stores, rows)
-    assert "only 1 cluster: too few for an interval (40 needed)" in hit_rate.coverage_dials(found)[0].detail
+    assert "only 1 step of time with lookups: too few for an interval (6 needed)" in hit_rate.coverage_dials(found)[0].detail
 
 
 def test_what_the_cache_costs_is_not_split_over_a_part_of_the_traffic(stores: tuple[Store, Store]) -> None:
