@@ -224,10 +224,10 @@ def _student(freedom: int) -> float:
     """Return the 97.5 % quantile of Student's t, within 0.003 from 5 degrees of freedom on (Cornish and Fisher's expansion)."""
     z = _Z[0.95]
     terms = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
+    return float(z + sum(term / freedom**power for power, term in enumerate(terms, 1)))
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def _drawn(clusters: int, seed: int) -> NDArray[np.float64]:
     """Return how often each cluster is drawn, shape (draws, clusters): a page asks for several shares of the same clusters."""
     return np.random.default_rng(seed).multinomial(clusters, np.full(clusters, 1 / clusters), size=_DRAWS).astype(np.float64)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.analysis.hit_rate import HITS, OUTCOMES, Counts, count
-from app.analysis.intervals import Difference, difference, wilson
+from app.analysis.intervals import Difference, Ratio, wilson
 from app.views import causes, marks, rates, words
 from app.views.decision import reason_in_words
 from app.views.dial import Dial
 from app.views.parts import Failure, attempt
-from app.views.worth import NOTHING, Worth, limits, rate_detail
+from app.views.worth import NOTHING, Worth, rate_detail
 from app.views.worth import load as load_worth
 from storage.reads import hit_rate, window
 from storage.reads.acts import Mark
@@ -70,9 +70,20 @@ class Loaded:
     worth: Worth = NOTHING
     before: Counts = Counts()  # noqa: RUF009 - frozen
 
+    earlier: tuple[rates.Bucket, ...] = ()  # of the window that it is compared with
+
+    def over(self, outcomes: tuple[str, ...] = HITS) -> Ratio | None:
+        """Return the share of these outcomes over batches of time."""
+        return rates.over(self.buckets, outcomes, whole=self.counts)
+
+    def moved(self, outcomes: tuple[str, ...] = HITS) -> Difference | None:
+        """Return the change of the share of these outcomes."""
+        before = rates.over(self.earlier, outcomes, whole=self.before)
+        return rates.change(self.counts.share(*outcomes), self.before.share(*outcomes), self.over(outcomes), before)
+
     @property
     def change(self) -> Difference | None:
-        return rates.change(self.counts, self.before, self.worth.requests)
+        return self.moved()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +130,7 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
     with store.read() as conn:
         cells = hit_rate.cells(conn, shown, scope, by=rates.BY)
         places = hit_rate.places(conn, shown, scope, limit=_MOST_ROWS)
-        earlier = hit_rate.totals(conn, compared, scope)
+        earlier = hit_rate.series(conn, compared, scope)
         counts = rates.weighed(conn, shown, scope, rates.totals(cells))
         before = count((row.outcome, row.lookups) for row in earlier if row.cache_kind == rates.RESPONSE)
         before = rates.weighed(conn, compared, scope, before)
@@ -141,6 +152,7 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
         extent=extent,
         worth=worth,
         before=before,
+        earlier=rates.buckets(earlier, compared, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=before),
     )
 
 
@@ -177,7 +189,7 @@ def _sentence(loaded: Loaded | None, window_name: str, before_name: str) -> tupl
     ]
     change = loaded.change
     moved = change is not None and change.clear and abs(change.ratio) >= causes.MIN_CHANGE
-    told = f"Hit rate {words.percent(share)} ({limits(loaded.worth.requests, share)}, n = {words.count(share.n)}) in {window_name}"
+    told = f"Hit rate {words.percent(share)} ({rates.limits(loaded.over(), share)}, n = {words.count(share.n)}) in {window_name}"
     if change is not None and moved:
         told += f", {'up' if change.ratio > 0 else 'down'} {abs(change.ratio) * 100:.1f} points on {before_name}"
     told += f": {words.listed(parts)}." if parts else ": no hits."
@@ -194,7 +206,7 @@ def _miss(reason: str) -> str:
 
 def coverage_dials(loaded: Loaded) -> list[Dial]:
     """Return the hit rate, and beside it what is not in its denominator."""
-    counts, requests = loaded.counts, loaded.worth.requests
+    counts = loaded.counts
     rows = []
     kinds: list[tuple[str, tuple[str, ...]]] = [("Hit rate", HITS), ("Exact", ("exact_hit",)), ("Semantic", ("semantic_hit",))]
     kinds += [
@@ -202,8 +214,8 @@ def coverage_dials(loaded: Loaded) -> list[Dial]:
     ]
     for label, outcomes in (*kinds, ("Coalesced", ("coalesced",))):
         share = counts.share(*outcomes)
-        detail = f"{words.count(share.k)} of {words.count(share.n)}, 95 %: {words.interval(share)}" if share else rates.nothing(counts)
-        change = loaded.change if label == "Hit rate" else difference(share, loaded.before.share(*outcomes))
+        change, requests = loaded.moved(outcomes), loaded.over(outcomes)
+        detail = f"{words.count(share.k)} of {words.count(share.n)}, {rates.labelled(requests, share)}" if share else rates.nothing(counts)
         told = "" if change is None else f"{words.points(change)}{'' if change.clear else ', within noise'}"
         good = None if change is None or not change.clear or label == "Coalesced" else change.ratio > 0
         if label == "Hit rate" and share:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
 from app.analysis.hit_rate import HITS, Counts, Mover, count, movers
 from app.analysis.intervals import Difference, Ratio
-from app.views import marks, rates, words, worth
+from app.views import marks, rates, words
 from app.views.parts import Failure, Part, attempt
 from storage.reads import hit_rate, overview, sources, window
 from storage.reads.acts import Mark
@@ -55,11 +55,20 @@ class Traffic:
     movers: tuple[Mover, ...]
     extent: Extent
     sources: tuple[SourceStatus, ...]
-    requests: Ratio | None = None  # the hit rate over batches of time, as on its own page
+    earlier: tuple[rates.Bucket, ...] = ()  # of the window that it is compared with
+
+    def over(self, outcomes: tuple[str, ...] = HITS) -> Ratio | None:
+        """Return the share of these outcomes over batches of time, as on the page of the hit rate."""
+        return rates.over(self.buckets, outcomes, whole=self.counts)
+
+    def moved(self, outcomes: tuple[str, ...] = HITS) -> Difference | None:
+        """Return the change of the share of these outcomes."""
+        before = rates.over(self.earlier, outcomes, whole=self.before)
+        return rates.change(self.counts.share(*outcomes), self.before.share(*outcomes), self.over(outcomes), before)
 
     @property
     def change(self) -> Difference | None:
-        return rates.change(self.counts, self.before, self.requests)
+        return self.moved()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +118,13 @@ def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, now_ms
     with store.read() as conn:
         cells = hit_rate.cells(conn, shown, scope, by=rates.BY)
         before = {name: Counts(counts) for name, counts in hit_rate.by_namespace(conn, compared, scope).items()}
-        series = hit_rate.series(conn, shown, scope)
+        series, earlier_series = (hit_rate.series(conn, one, scope) for one in (shown, compared))
         latencies = overview.latencies(conn, shown, scope)
         extent = window.extent(conn, now_ms)
         senders = sources.sources(conn)
         counts = rates.weighed(conn, shown, scope, rates.totals(cells))
         earlier = count((outcome, n) for side in before.values() for outcome, n in side.by_outcome.items())
         earlier = rates.weighed(conn, compared, scope, earlier)
-        requests = None if counts.sampled else worth.requests(conn, shown, scope)
     response = [cell for cell in cells if cell.cache_kind == rates.RESPONSE]
     hits = [cell for cell in response if cell.outcome in HITS]
     return Traffic(
@@ -131,7 +139,7 @@ def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, now_ms
         movers=() if counts.skewed or earlier.skewed else tuple(movers(rates.by(cells, "namespace"), before)),
         extent=extent,
         sources=tuple(senders),
-        requests=requests,
+        earlier=rates.buckets(earlier_series, compared, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=earlier),
     )
 
 
@@ -212,7 +220,7 @@ def _sentence(
             n = words.count(traffic.counts.total)
             return f"No lookup could hit in {window_name}: all {n} were bypassed or failed.{trouble}", True
         return f"No lookups in {window_name}: there is no hit rate to show.{trouble}", broken
-    told = worth.limits(traffic.requests, share)
+    told = rates.limits(traffic.over(), share)
     head = f"Hit rate {words.percent(share)} ({told}, n = {words.count(share.n)}) in {window_name}"
     told, bad = _change(traffic, marks, before_name)
     errors = traffic.counts.of("error")

@@ -7,7 +7,6 @@ from dataclasses import replace
 from urllib.parse import urlencode
 
 from app.analysis.hit_rate import HITS, OUTCOMES
-from app.analysis.intervals import difference
 from app.views import rates, words, worth
 from app.views.dial import Dial
 from app.views.overview import Health, Sum, Traffic
@@ -18,7 +17,7 @@ _STATES = {"ok": "OK", "warn": "look", "failed": "failed", "unknown": "unknown"}
 def rate_dial(traffic: Traffic) -> Dial:
     """Return the first of the four dials: the hit rate, its change and its course."""
     made, share = _share(traffic, "Hit rate", HITS, up_is_good=True), traffic.counts.hit_rate
-    return replace(made, detail=worth.rate_detail(traffic.requests, share)) if share else made
+    return replace(made, detail=worth.rate_detail(traffic.over(), share)) if share else made
 
 
 def share_dials(traffic: Traffic) -> list[Dial]:
@@ -35,9 +34,10 @@ def share_dials(traffic: Traffic) -> list[Dial]:
 
 
 def _share(traffic: Traffic, label: str, outcomes: tuple[str, ...], *, up_is_good: bool | None) -> Dial:
-    share, before = traffic.counts.share(*outcomes), traffic.before.share(*outcomes)
-    change = traffic.change if outcomes == HITS else difference(share, before)
-    detail = f"{words.count(share.k)} of {words.count(share.n)}, 95 %: {words.interval(share)}" if share else rates.nothing(traffic.counts)
+    share, change = traffic.counts.share(*outcomes), traffic.moved(outcomes)
+    detail = rates.nothing(traffic.counts)
+    if share:
+        detail = f"{words.count(share.k)} of {words.count(share.n)}, {rates.labelled(traffic.over(outcomes), share)}"
     told = "" if change is None else f"{words.points(change)}{'' if change.clear else ', within noise'}"
     good = None if change is None or not change.clear or up_is_good is None else (change.ratio > 0) == up_is_good
     course = [bucket.counts.share(*outcomes) for bucket in traffic.buckets]

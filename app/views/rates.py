@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from app.analysis.hit_rate import HITS, Counts, Sampled, count
-from app.analysis.intervals import Difference, Ratio, Share, difference, widened, wilson
+from app.analysis.intervals import Difference, Ratio, Share, batched, difference, widened, wilson
 from app.views import words
 from storage.reads import sampling
 from storage.reads.hit_rate import Cell, Count
@@ -62,10 +62,39 @@ def weighed(conn: Connection, window: Window, scope: Scope, counts: Counts, *, k
     return replace(counts, sampled=tuple(Sampled(one.ratio, one.outcome, one.lookups) for one in found)) if found else counts
 
 
-def change(now: Counts, before: Counts, requests: Ratio | None) -> Difference | None:
-    """Return the change of the hit rate; both sides as far apart as the window's batches make them. requests: its rate over these."""
-    design = None if requests is None else requests.design
-    return difference(widened(now.hit_rate, design), widened(before.hit_rate, design))
+def over(shown: Sequence[Bucket], outcomes: Sequence[str] = HITS, *, whole: Counts = NONE) -> Ratio | None:
+    """Return the share of these outcomes with its interval over batches of time; None where lookups are sampled, or none is eligible.
+
+    whole: the window's counts, weighed.
+    """
+    if whole.sampled:
+        return None
+    return batched([bucket.counts.of(*outcomes) for bucket in shown], [bucket.counts.eligible for bucket in shown])
+
+
+def change(now: Share | None, before: Share | None, mine: Ratio | None, earlier: Ratio | None) -> Difference | None:
+    """Return the change of a share, each side as unsure as its batches make it; a side with too few of them as the other is.
+
+    mine, earlier: the same shares, `over` their buckets; None = sampled, and both sides stand as they are.
+    """
+    if mine is None or earlier is None:
+        return difference(now, before)
+    told, before_told = mine.design, earlier.design
+    return difference(widened(now, told or before_told), widened(before, before_told or told))
+
+
+def limits(ratio: Ratio | None, share: Share) -> str:
+    """Return a share's interval for a sentence: over batches of time; Wilson's where they are too few, or all alike at 0 or 1."""
+    if ratio is None or ratio.low_ratio is None or ratio.high_ratio is None or ratio.design is None:
+        return words.interval(share)
+    return f"{ratio.low_ratio * 100:.1f}–{ratio.high_ratio * 100:.1f} %"
+
+
+def labelled(ratio: Ratio | None, share: Share) -> str:
+    """Return an interval with what it is: over batches of time, or as if lookups were independent."""
+    if ratio is None or ratio.design is None:
+        return f"95 % as if independent: {words.interval(share)}"
+    return f"95 % over batches: {limits(ratio, share)}"
 
 
 def refusal(counts: Counts) -> str:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from app.analysis.adwin import Cut, adwin
 from app.analysis.attribution import Cells, Dimension, Segment, by_dimension, explain, tabulate
 from app.analysis.hit_rate import ELIGIBLE, HITS, Counts, count
-from app.analysis.intervals import Difference, Share, difference
+from app.analysis.intervals import Difference, Ratio, Share
 from app.views import causes, marks, rates
 from app.views.causes import MIN_CHANGE, Became, Event, Verdict
 from app.views.parts import Failure, attempt
@@ -62,10 +62,12 @@ class Why:
     failures: tuple[Failure, ...]
     part_now: Decomposed = Decomposed()
     part_before: Decomposed = Decomposed()
+    over_now: Ratio | None = None  # the rates over batches of time
+    over_before: Ratio | None = None
 
     @property
     def change(self) -> Difference | None:
-        return difference(self.rate_now, self.rate_before)
+        return rates.change(self.rate_now, self.rate_before, self.over_now, self.over_before)
 
 
 def cut_of(rows: Sequence[Count], window: Window, step_ms: int) -> tuple[int, Cut] | None:
@@ -151,7 +153,8 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
         return Why(sides, now.hit_rate, before.hit_rate, now, before, (), (), (), (), (), causes.UNKNOWN, ())
     mine, earlier = (changes.segments(conn, side, scope) for side in (sides.now, sides.before))
     cells: Cells = tabulate(DIMENSIONS, earlier.counts, mine.counts)
-    change = difference(now.hit_rate, before.hit_rate)
+    over_now, over_before = (_over(conn, side, scope, whole) for side, whole in ((sides.now, now), (sides.before, before)))
+    change = rates.change(now.hit_rate, before.hit_rate, over_now, over_before)
     clear = bool(change and change.clear and abs(change.ratio) >= MIN_CHANGE)
     segments = tuple(explain(cells, most=6)) if clear else ()
     fell = bool(change and change.ratio < 0)
@@ -170,7 +173,14 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
         failures=(),
         part_now=Decomposed(mine.stride, int(cells.n_now.sum())),
         part_before=Decomposed(earlier.stride, int(cells.n_before.sum())),
+        over_now=over_now,
+        over_before=over_before,
     )
+
+
+def _over(conn: Connection, side: Window, scope: Scope, whole: Counts) -> Ratio | None:
+    rows = hit_rate.series(conn, side, scope)
+    return rates.over(rates.buckets(rows, side, cache_kind=rates.RESPONSE, now_ms=side.end_ms, whole=whole), whole=whole)
 
 
 def _versions(conn: Connection, sides: Sides, scope: Scope, earlier: Segments, mine: Segments) -> list[Event]:

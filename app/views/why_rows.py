@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from app.analysis.attribution import OTHER, Part, Segment
 from app.analysis.hit_rate import HITS
-from app.views import causes, words
+from app.views import causes, rates, words
 from app.views.causes import DIMENSION_NAMES
 from app.views.decision import reason_in_words
 from app.views.why import FEW, Sides, Why
@@ -46,9 +46,16 @@ def compared(sides: Sides) -> str:
 
 def rates_told(view: Why) -> str:
     """Return both rates with interval and n, and of each side the part of the lookups that was decomposed."""
-    sides = (("before", view.rate_before, view.part_before), ("now", view.rate_now, view.part_now))
-    parts = [f"{name} {words.percent(share)} ({words.interval(share)}, n = {words.count(share.n)})" for name, share, _ in sides if share]
-    read = [f"{name} from every {part.stride}th lookup (n = {words.count(part.n)})" for name, _, part in sides if part.stride > 1]
+    sides = (
+        ("before", view.rate_before, view.over_before, view.part_before),
+        ("now", view.rate_now, view.over_now, view.part_now),
+    )
+    parts = [
+        f"{name} {words.percent(share)} ({rates.labelled(over, share)}, n = {words.count(share.n)})"
+        for name, share, over, _ in sides
+        if share
+    ]
+    read = [f"{name} from every {part.stride}th lookup (n = {words.count(part.n)})" for name, *_, part in sides if part.stride > 1]
     return " · ".join([*parts, *([f"decomposed {words.listed(read)}"] if read else [])])
 
 

@@ -132,20 +132,8 @@ def _each(found: Sequence[Step]) -> Ratio | None:
     return batched([one.saved_nusd / top for one in found], [one.hits for one in found])
 
 
-def requests(conn: Connection, shown: Window, scope: Scope) -> Ratio | None:
-    """Return the window's hit rate with its interval over batches."""
-    return _requests(hit_rate.steps(conn, shown, scope))
-
-
 def _requests(found: Sequence[Step]) -> Ratio | None:
     return batched([one.hits for one in found], [one.eligible for one in found])
-
-
-def limits(ratio: Ratio | None, share: Share) -> str:
-    """Return the hit rate's interval for a sentence: over batches, or Wilson's where there are too few of them."""
-    if ratio is None or ratio.low_ratio is None or ratio.high_ratio is None:
-        return words.interval(share)
-    return f"{ratio.low_ratio * 100:.1f}–{ratio.high_ratio * 100:.1f} %"
 
 
 def _lifetime(conn: Connection, shown: Window, scope: Scope) -> tuple[Share | None, int | None, str]:

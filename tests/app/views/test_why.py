@@ -1,14 +1,17 @@
 """The question "the hit rate fell at 14:00, why?" on recorded incidents, through the store and the view."""
 
 import math
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.analysis.attribution import explain, tabulate
 from app.analysis.hit_rate import ELIGIBLE, HITS
-from app.views import causes, hit_rate, marks, overview, why, why_rows
+from app.analysis.intervals import difference
+from app.views import causes, hit_rate, marks, overview, overview_rows, why, why_rows
 from app.views.why import Why
 from engine import semconv
 from storage import counters, metrics
@@ -18,6 +21,7 @@ from storage.reads.window import Scope, Window
 from storage.rows import SampleRow, Scrape, SourceKey
 from storage.store import Store, open_ops
 from tests.bench import incident
+from tests.bench.views_bench import no_engine
 from tests.support import telemetry
 
 NOW = 1_775_001_600_000
@@ -169,6 +173,46 @@ def test_sides_that_are_read_in_unlike_parts_keep_their_own_shares(tmp_path: Pat
     told = why_rows.rates_told(view)
     assert f"decomposed before from every {view.part_before.stride}th lookup (n = {view.part_before.n})" in told
     assert "now from every" not in told
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_bursts_are_no_change_on_the_overview_and_none_in_the_answer_below_it(tmp_path: Path, seed: int) -> None:
+    """Two hours of one traffic, each minute of which has a rate of its own: up or down by more than lookups one by one would be."""
+    store, ops = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
+    rng = random.Random(seed)
+    own = {minute: rng.betavariate(1.2, 0.8) for minute in range((NOW - 7_200_000) // 60_000, NOW // 60_000)}
+    made = [
+        incident.replace(
+            one,
+            lookup=one.lookup._replace(
+                outcome="exact_hit" if rng.random() < own[one.lookup.at_ms // 60_000] else "miss",
+                tier="memory",
+                tenant=f"t{one.lookup.at_ms // 60_000 % 7}",
+            ),
+        )
+        for one in telemetry.make(start_ms=NOW - 7_200_000, end_ms=NOW, per_minute=25, seed=seed)
+    ]
+    telemetry.write(store, made, now_ms=NOW)
+    asked: dict[str, Any] = {"window": HOUR, "scope": Scope()}
+    front = overview.load(lambda: store, lambda: ops, no_engine, window_name="the last hour", now_ms=NOW, **asked)
+    rate = hit_rate.load(lambda: store, lambda: ops, window_name="the last hour", now_ms=NOW, **asked).loaded
+    told = why.load(lambda: store, lambda: ops, before=HOUR.previous, before_name="the period before", **asked)
+    store.close()
+    ops.close()
+    assert front.traffic is not None
+    assert rate is not None
+    naive = difference(front.traffic.counts.hit_rate, front.traffic.before.hit_rate)
+    assert naive is not None
+    assert naive.clear
+    assert told.change == front.traffic.change == rate.change
+    assert told.verdict.whose == "none"
+    assert "within noise" in why_rows.headline(told)
+    assert "95 % over batches" in why_rows.rates_told(told)
+    for dial in (*overview_rows.share_dials(front.traffic), *hit_rate.coverage_dials(rate)):
+        if dial.label in {"Exact", "Exact hits", "Misses"}:
+            assert "95 % over batches" in dial.detail
+            assert dial.change.endswith("within noise")
+            assert dial.good is None
 
 
 @pytest.mark.parametrize("processes", [(), ("0",), ("0", "1", "2")])
