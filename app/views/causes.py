@@ -25,6 +25,8 @@ DIMENSION_NAMES = {
 }
 MIN_CHANGE = 0.02  # a change of the rate below this is no finding, however certain
 _NEAR_MS = 15 * MINUTE_MS  # an event this long before the change may be its cause: a purge bites as requests come
+_LATE_MS = 3 * MINUTE_MS  # so much too early a change is found now and then; what came later than that is no cause of it
+_ALIKE = 0.95  # a segment that holds so much of both sides is no part of them: all changed alike
 _CACHE_EVENTS = (
     *("purge", "undo", "switch", "threshold", "normaliser", "verification", "warmup", "policy", "generation", "embedder", "restart"),
 )
@@ -151,10 +153,36 @@ def _way(segment: Segment) -> str:
     }[segment.kind]
 
 
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """What lookups there were. namespaces: with any in either window. first_ms: of the first that is stored; None = not known."""
+
+    namespaces: frozenset[str] | None = None
+    first_ms: int | None = None
+
+
+def told_apart(segments: Sequence[Segment], n_before: int, n_now: int) -> tuple[Segment, ...]:
+    """Return the segments, or none where the best holds nearly all of both sides (n_before, n_now): it is no part of them."""
+    if segments and segments[0].n_before > _ALIKE * n_before and segments[0].n_now > _ALIKE * n_now:
+        return ()
+    return tuple(segments)
+
+
 def verdict(
-    change: Difference | None, segments: Sequence[Segment], became: Sequence[Became], events: Sequence[Event], now: Window
+    change: Difference | None,
+    segments: Sequence[Segment],
+    became: Sequence[Became],
+    events: Sequence[Event],
+    *,
+    sides: tuple[Window, Window],
+    lookups: Lookups,
+    step_ms: int | None = None,
 ) -> Verdict:
-    """Return whose change it is, with the evidence in words."""
+    """Return whose change it is, with the evidence in words. sides: before, now.
+
+    step_ms: the change is at the start of `now`, as closely as this; None = it may be anywhere in it.
+    """
+    before, now = sides
     if change is None:
         return UNKNOWN
     if not change.clear or abs(change.ratio) < MIN_CHANGE:
@@ -164,11 +192,26 @@ def verdict(
         return Verdict("none", f"the hit rate is as before ({words.points(change)}, {size}){missing}")
     first = segments[0] if segments else None
     told = f"{segment_name(first)} explains {words.points(first.effect_ratio)}, {_way(first)}" if first else "all segments alike"
-    near = [event for event in events if now.start_ms - _NEAR_MS <= event.at_ms < now.end_ms and _concerns(event, first)]
+    filling = _filling(change, became, before, lookups)
+    if filling:
+        return Verdict("cache", filling)
+    last_ms = now.end_ms if step_ms is None else min(now.end_ms, now.start_ms + max(step_ms, _LATE_MS))
+    near = [event for event in events if now.start_ms - _NEAR_MS <= event.at_ms < last_ms and _concerns(event, first, lookups)]
     near.sort(key=lambda event: abs(event.at_ms - now.start_ms))
     reason = next((one for one in became if one.outcome == "miss" and (one.effect_ratio < 0) == (change.ratio < 0)), None)
     why = f"; most of it {_miss(reason.detail)}" if reason and change.ratio < 0 else ""
     return _laid(first, near, told, reason, why)
+
+
+def _filling(change: Difference, became: Sequence[Became], before: Window, lookups: Lookups) -> str:
+    """Return that the rate rose from a cold start: lookups began in the window before, and most found nothing stored. '' = it did not."""
+    if change.ratio < 0 or lookups.first_ms is None or lookups.first_ms < before.start_ms:
+        return ""
+    misses = sum(one.before for one in became if one.outcome == "miss")
+    cold = sum(one.before for one in became if one.outcome == "miss" and one.detail in {"no_candidate", ""})
+    if not misses or cold * 2 <= misses:
+        return ""
+    return f"the cache was filling: lookups began at {words.clock(lookups.first_ms)} UTC, and nothing like them was stored before"
 
 
 def _laid(first: Segment | None, near: Sequence[Event], told: str, reason: Became | None, why: str) -> Verdict:
@@ -192,9 +235,14 @@ def _laid(first: Segment | None, near: Sequence[Event], told: str, reason: Becam
     return next(Verdict(whose, evidence) for applies, whose, evidence in ruled if applies)
 
 
-def _concerns(event: Event, first: Segment | None) -> bool:
-    """Return whether an event may touch the segment: it is of its namespace, or of none, or the segment names none."""
+def _concerns(event: Event, first: Segment | None, lookups: Lookups) -> bool:
+    """Return whether an event may touch the segment: it is of its namespace, or of none, or the segment names none.
+
+    An act on a namespace without lookups touches nothing.
+    """
     if event.what.endswith("(failed)"):
+        return False
+    if event.namespace and lookups.namespaces is not None and event.namespace not in lookups.namespaces:
         return False
     names = [value for dimension, value in first.literals if dimension == "namespace"] if first else []
     return not event.namespace or not names or event.namespace in names

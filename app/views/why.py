@@ -12,13 +12,13 @@ from app.analysis.attribution import Cells, Dimension, Segment, by_dimension, ex
 from app.analysis.hit_rate import ELIGIBLE, HITS, Counts, count
 from app.analysis.intervals import Difference, Ratio, Share
 from app.views import causes, marks, rates
-from app.views.causes import MIN_CHANGE, Became, Event, Verdict
+from app.views.causes import MIN_CHANGE, Became, Event, Lookups, Verdict
 from app.views.parts import Failure, attempt
 from storage.reads import changes, hit_rate
 from storage.reads.acts import Mark
 from storage.reads.changes import DIMENSIONS, Example, Segments
 from storage.reads.hit_rate import Cell, Count
-from storage.reads.window import MINUTE_MS, Scope, Window, coarse
+from storage.reads.window import MINUTE_MS, Scope, Window, coarse, extent, horizons
 from storage.store import Store
 
 TELEMETRY = "Telemetry database"
@@ -28,12 +28,16 @@ _MOST_BLOCKS = 360
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The two windows. found: the second begins where the rate was found to change. name: of the first, in words."""
+    """The two windows. found: the second begins where the rate was found to change. name: of the first, in words.
+
+    step_ms: how closely the start of the second is known to be that of the change, found or picked; None = it is only a window.
+    """
 
     now: Window
     before: Window
     name: str
     found: bool = False
+    step_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class Why:
     part_before: Decomposed = Decomposed()
     over_now: Ratio | None = None  # the rates over batches of time
     over_before: Ratio | None = None
+    lookups: Lookups = Lookups()  # noqa: RUF009 - frozen
 
     @property
     def change(self) -> Difference | None:
@@ -102,13 +107,15 @@ def sides_of(
     if since_ms is not None and window.start_ms < since_ms < window.end_ms:
         at = since_ms // MINUTE_MS * MINUTE_MS
         now = Window(at, window.end_ms)
-        return Sides(now, now.previous, "as long before it")
+        return Sides(now, now.previous, "as long before it", step_ms=window.bucket_ms)
     if find:
         found = cut_in(conn, window, scope)
         if found:
             at = found[0]
             start = max(window.start_ms, at - max(window.end_ms - at, 15 * MINUTE_MS))
-            return Sides(Window(at, window.end_ms), Window(start, at), "the time before it", found=True)
+            return Sides(
+                Window(at, window.end_ms), Window(start, at), "the time before it", found=True, step_ms=coarse(window, _MOST_BLOCKS)
+            )
     return Sides(window, before, before_name)
 
 
@@ -156,7 +163,8 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
     over_now, over_before = (_over(conn, side, scope, whole) for side, whole in ((sides.now, now), (sides.before, before)))
     change = rates.change(now.hit_rate, before.hit_rate, over_now, over_before)
     clear = bool(change and change.clear and abs(change.ratio) >= MIN_CHANGE)
-    segments = tuple(explain(cells, most=6)) if clear else ()
+    part_now, part_before = Decomposed(mine.stride, int(cells.n_now.sum())), Decomposed(earlier.stride, int(cells.n_before.sum()))
+    segments = causes.told_apart(explain(cells, most=6), part_before.n, part_now.n) if clear else ()
     fell = bool(change and change.ratio < 0)
     return Why(
         sides=sides,
@@ -171,10 +179,14 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
         examples=tuple(_examples(conn, sides, scope, segments[0], fell=fell)) if segments else (),
         verdict=causes.UNKNOWN,
         failures=(),
-        part_now=Decomposed(mine.stride, int(cells.n_now.sum())),
-        part_before=Decomposed(earlier.stride, int(cells.n_before.sum())),
+        part_now=part_now,
+        part_before=part_before,
         over_now=over_now,
         over_before=over_before,
+        lookups=Lookups(
+            namespaces=frozenset(cell.namespace for cell in (*cells_now, *cells_before) if cell.cache_kind == rates.RESPONSE),
+            first_ms=None if horizons(conn).raw_ms else extent(conn, sides.now.end_ms).first_ms,
+        ),
     )
 
 
@@ -216,7 +228,16 @@ def _joined(told: Why, seen: Sequence[Mark], failure: Failure | None) -> Why:
     if told.counts_now.untold or told.counts_before.untold:
         return replace(told, failures=(failure,) if failure else ())
     events = tuple(sorted([*told.events, *(causes.of_mark(mark) for mark in seen)], key=lambda event: event.at_ms))
-    verdict = causes.verdict(told.change, told.segments, told.became, events, told.sides.now)
+    sides = told.sides
+    verdict = causes.verdict(
+        told.change,
+        told.segments,
+        told.became,
+        events,
+        sides=(sides.before, sides.now),
+        lookups=told.lookups,
+        step_ms=sides.step_ms,
+    )
     if verdict.whose != "none" and (told.counts_now.skewed or told.counts_before.skewed):
         verdict = Verdict("open", f"telemetry is sampled: {rates.NO_PARTS}")
     return replace(told, events=events, verdict=verdict, failures=(failure,) if failure else ())

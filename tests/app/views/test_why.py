@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.analysis.attribution import explain, tabulate
+from app.analysis.attribution import Segment, explain, tabulate
 from app.analysis.hit_rate import ELIGIBLE, HITS
-from app.analysis.intervals import difference
+from app.analysis.intervals import Difference, difference
 from app.views import causes, hit_rate, marks, overview, overview_rows, why, why_rows
 from app.views.why import Why
 from engine import semconv
@@ -213,6 +213,60 @@ def test_bursts_are_no_change_on_the_overview_and_none_in_the_answer_below_it(tm
             assert "95 % over batches" in dial.detail
             assert dial.change.endswith("within noise")
             assert dial.good is None
+
+
+UP, DOWN = Difference(0.2, 0.1, 0.3), Difference(-0.2, -0.3, -0.1)
+SIDES = (Window(AT - 1_200_000, AT), Window(AT, NOW))
+MISSES = [causes.Became("miss", "no_candidate", 50, 70, 100, 100), causes.Became("exact_hit", "memory", 50, 30, 100, 100)]
+BOTH = causes.Lookups(frozenset({"faq", "docs"}), AT - 86_400_000)
+
+
+def _verdict(at_ms: int, namespace: str, *, step_ms: int | None = 60_000) -> causes.Verdict:
+    events = [causes.Event(at_ms, "switch", namespace, f"switch of {namespace}, by root")]
+    return causes.verdict(DOWN, (), MISSES, events, sides=SIDES, lookups=BOTH, step_ms=step_ms)
+
+
+def test_what_came_after_the_change_or_where_nothing_is_looked_up_is_no_cause() -> None:
+    assert _verdict(AT, "faq").whose == "cache"
+    assert "switch of faq" in _verdict(AT - 600_000, "faq").told
+    assert _verdict(AT + 9 * 60_000, "faq").whose == "open"
+    assert _verdict(AT + 9 * 60_000, "faq", step_ms=None).whose == "cache"  # of two windows alone no moment is known
+    assert _verdict(AT, "elsewhere").whose == "open"
+    assert "all segments alike; no act" in _verdict(AT, "elsewhere").told
+
+
+@pytest.mark.parametrize(("n_before", "n_now", "kept"), [(1_000, 999, 0), (1_000, 900, 1), (0, 999, 1)])
+def test_what_holds_nearly_all_of_both_sides_explains_nothing(n_before: int, n_now: int, kept: int) -> None:
+    one = Segment((("model_version", ""),), "rate", n_before // 2, n_before, n_now // 4, n_now, 0.0, -0.25, 50.0)
+    assert len(causes.told_apart([one], 1_000, 1_000)) == kept
+
+
+@pytest.mark.parametrize(
+    ("change", "first_ms", "reason", "cold"),
+    [
+        (UP, AT - 900_000, "no_candidate", True),
+        (UP, AT - 86_400_000, "no_candidate", False),
+        (UP, None, "no_candidate", False),
+        (UP, AT - 900_000, "vetoed", False),
+        (DOWN, AT - 900_000, "no_candidate", False),
+    ],
+)
+def test_a_cold_start_is_a_cache_that_fills(change: Difference, first_ms: int | None, reason: str, cold: bool) -> None:
+    became = [causes.Became("miss", reason, 70, 50, 100, 100), causes.Became("exact_hit", "memory", 30, 50, 100, 100)]
+    told = causes.verdict(change, (), became, [], sides=SIDES, lookups=causes.Lookups(frozenset({"faq"}), first_ms), step_ms=60_000)
+    assert ("the cache was filling: lookups began at" in told.told) is cold
+    assert told.whose == ("cache" if cold or reason == "vetoed" else "open")
+
+
+def test_a_day_that_began_with_an_empty_cache_is_told_as_that(tmp_path: Path) -> None:
+    store, ops = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
+    telemetry.write(store, list(telemetry.make(start_ms=NOW - 3_600_000, end_ms=NOW, per_minute=20)), now_ms=NOW)
+    half = Window.of(NOW - 1_800_000, NOW)
+    view = why.load(lambda: store, lambda: ops, window=half, before=half.previous, before_name="before", scope=Scope(), find=False)
+    store.close()
+    ops.close()
+    assert why_rows.headline(view).startswith("Cache: up ")
+    assert "The cache was filling: lookups began at" in why_rows.headline(view)
 
 
 @pytest.mark.parametrize("processes", [(), ("0",), ("0", "1", "2")])
