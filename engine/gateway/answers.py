@@ -105,7 +105,8 @@ def usage_of(reported: object, *, price: Price | None) -> Usage:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """Return a number of tokens, None for what is none: a span's whole numbers have 64 bits, one of them the sign."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
 
 
 def forwarded_because(lookup: Lookup) -> str:

@@ -10,6 +10,7 @@ from engine.cache import Cache
 from engine.errors import InvalidRequest
 from engine.gateway.answers import Answer, answer_of
 from engine.gateway.inbound import Inbound
+from engine.keys import printable
 from engine.leases import Leases
 from engine.lookup import CacheRequest, Lookup
 from engine.telemetry import Telemetry
@@ -47,7 +48,7 @@ class Boundary:
             space,
             outcome=Outcome.BYPASS,
             reason=reason,
-            model=model if isinstance(model, str) else "",
+            model=printable(model) if isinstance(model, str) else "",
         )
 
     async def store(self, lookup: Lookup, answer: Answer) -> None:

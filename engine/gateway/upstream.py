@@ -12,7 +12,7 @@ import httpx
 
 from engine import loopback
 from engine.breaker import Breaker
-from engine.errors import UpstreamUnavailable
+from engine.errors import InvalidSetting, UpstreamUnavailable
 from engine.gateway.errors import GatewayError, RawHeaders
 from engine.gateway.guard import is_loopback
 from engine.gateway.joined import JoinedTransport
@@ -82,13 +82,21 @@ def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[by
 
 
 class Upstream:
-    """Sends requests to the configured upstream. Raises UpstreamUnavailable (502, 504) when it does not answer."""
+    """Sends requests to the configured upstream. Raises UpstreamUnavailable (502, 504) when it does not answer.
+
+    Raises InvalidSetting for a URL with a user and password in it.
+    """
 
     def __init__(self, settings: GatewaySettings, breaker: Breaker) -> None:
         self._breaker = breaker
         base = settings.upstream_url.strip().rstrip("/")
         self.base = base.removesuffix("/v1")
         self.host = httpx.URL(self.base).host if self.base else ""
+        if self.base and httpx.URL(self.base).userinfo:
+            raise InvalidSetting(
+                "upstream_url holds a user's name or password, which are not sent; expected a URL without them, and the upstream's key "
+                "in upstream_api_key, or in the client's own Authorization header"
+            )
         self.timeout_s = settings.upstream_timeout_s
         timeout = httpx.Timeout(settings.upstream_timeout_s, connect=settings.upstream_connect_timeout_s, pool=None)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=KEEPALIVE_EXPIRY_S)

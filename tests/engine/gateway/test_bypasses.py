@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.engine.gateway.conftest import ADMIN, Gateway, ask, cache_status
+from engine.breaker import Breaker
+from engine.errors import InvalidSetting
+from engine.gateway.answers import usage_of
+from engine.gateway.upstream import Upstream
+from tests.engine.gateway.conftest import ADMIN, Gateway, ask, cache_status, settings_for
 from tests.support.servers import wait_for
 from tests.support.upstream import StubUpstream
 
@@ -59,3 +63,15 @@ def test_the_control_api_opens_to_the_token_alone(gateway: Gateway, authorizatio
         answer = gateway.http().request(method, f"/control/v1{path}", headers={"Authorization": authorization} if authorization else {})
         assert answer.status_code == 401
         assert answer.json()["error"]["code"] == "invalid_admin_token"
+
+
+def test_a_number_of_tokens_that_no_span_can_hold_is_none() -> None:
+    most = {"prompt_tokens": 2**63 - 1, "completion_tokens": 2**63}
+    assert usage_of(most, price=None).input_tokens == 2**63 - 1
+    assert usage_of(most, price=None).output_tokens is None
+
+
+def test_a_password_in_the_upstream_s_url_is_refused_and_not_shown(sqlite_url: str) -> None:
+    with pytest.raises(InvalidSetting, match="upstream_api_key") as refused:
+        Upstream(settings_for(sqlite_url, "http://user:secret@127.0.0.1:9/v1"), Breaker())
+    assert "secret" not in str(refused.value)
