@@ -15,12 +15,14 @@ from app.errors import AppError
 from app.jobs import ahead
 from app.jobs.run import JobRun, JobStopped
 from app.views import regret_past as past
+from app.views import words
 from engine.types import Policy
 from storage import analyses, labels, policies
 from storage.errors import StoreMissing
 from storage.reads import regret as reads
+from storage.reads import sampling
 from storage.reads.regret import StreamRow
-from storage.reads.window import Window, horizons
+from storage.reads.window import Scope, Window, horizons
 from storage.store import Store
 
 KIND: Final = "regret"
@@ -70,7 +72,8 @@ def _analyse(  # noqa: PLR0917 - one call
         kept_from_ms = horizons(conn).raw_ms
     window = Window.of(max(kept_from_ms, now - HORIZONS_MS[horizon]), now)
     with telemetry.read() as conn:
-        rows, rate = _sample(conn, namespace, window, lookups)
+        refused = _refusal(conn, namespace, window)
+        rows, rate = ([], 0.0) if refused else _sample(conn, namespace, window, lookups)
         keyless = reads.without_key(conn, namespace, window)
     ttl_s, ttl_from = _lifetime(run.ctx, namespace)
     prepared = prepare(rows)
@@ -92,6 +95,7 @@ def _analyse(  # noqa: PLR0917 - one call
             step=lambda: _go_on(run),
         )
         result = None if found is None else regret.as_json(found)
+    told = {"ttl_s": ttl_s, "ttl_from": ttl_from, "rate": rate, "usable": len(prepared.events), "left_out": left_out}
     return analyses.Analysis(
         kind=KIND,
         namespace=namespace,
@@ -100,9 +104,19 @@ def _analyse(  # noqa: PLR0917 - one call
         start_ms=window.start_ms,
         end_ms=window.end_ms,
         lookups=lookups,
-        parameters={"ttl_s": ttl_s, "ttl_from": ttl_from, "rate": rate, "usable": len(prepared.events), "left_out": left_out},
+        parameters=told | ({"refused": refused} if refused else {}),
         result=result,
     )
+
+
+def _refusal(conn: Connection, namespace: str, window: Window) -> str:
+    """Return why nothing is replayed, '' when it is. What a sampler dropped is not in the stream, and no weight puts back the distance
+    between two requests of a key: with one request in ten kept, most that would hit look like first ones.
+    """
+    dropped = sum(one.lookups for one in sampling.kept(conn, window, Scope(namespace=namespace)) if one.ratio is None or one.ratio < 1)
+    if not dropped:
+        return ""
+    return f"{words.many(dropped, 'lookup', 'lookups')} of it outlived a sampler, and a replay of what is left says nothing of all"
 
 
 def _sample(conn: Connection, namespace: str, window: Window, lookups: int) -> tuple[list[StreamRow], float]:

@@ -47,7 +47,7 @@ def choose() -> tuple[str, str | None]:
 def line(namespace: str | None, now_ms: int) -> None:
     """Draw, on another page, what tuning would win, with the link to the evidence. Nothing while nothing was computed."""
     view = regret.load(handles.ops, horizon=_DEFAULT, namespace=namespace, now_ms=now_ms)
-    if view.chosen is not None and view.chosen.findings is not None:
+    if view.chosen is not None and (view.chosen.findings is not None or view.chosen.refused):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(f"**Is tuning worth it?** {literal(view.sentence)}", width="content")
             chrome.evidence("regret", "Regret")
@@ -79,6 +79,8 @@ def waiting(view: Regret) -> bool:
     if view.job is not None and view.job.state == "failed":
         at = words.clock(view.job.finished_ms or 0)
         st.error(f"The last analysis failed at {at} UTC: {literal(view.job.error)}", icon=":material/error:")
+    if (told := regret.left_out(view)) and view.chosen is not None and view.chosen.findings is not None:
+        st.warning(literal(told), icon=":material/filter_alt:")
     if not view.rows and not view.failures:
         how = "The worker does so every ten minutes, once lookups are recorded:"
         states.empty("Nothing has been computed yet", how, "cachescope worker")

@@ -22,6 +22,7 @@ SOURCES = (OPS,)
 KIND: Final = "regret"
 HORIZONS: Final = {"24h": "the last 24 hours", "7d": "the last 7 days"}
 EVERY_MS: Final = {"24h": 600_000, "7d": 3_600_000}  # how often the worker computes them
+MOST_TOLD: Final = 5
 LATE: Final = 3  # times that, after which an analysis is called old
 POLICY_NAMES: Final = {
     "fifo": "FIFO",
@@ -38,7 +39,7 @@ KNOB_NAMES: Final = {"keep": "keeping entries until they expire", "lifetime": "a
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A namespace's newest analysis. findings: None = too little data, or written by another version (unreadable)."""
+    """A namespace's newest analysis. findings: None = refused, too little data, or written by another version (unreadable)."""
 
     analysis: Analysis
     findings: Findings | None
@@ -52,6 +53,11 @@ class Row:
     def usable(self) -> int:
         """Lookups that could be replayed, of the sample."""
         return int(self.analysis.parameters.get("usable") or 0)
+
+    @property
+    def refused(self) -> str:
+        """Why its lookups were not replayed, '' = they were, or are too few."""
+        return str(self.analysis.parameters.get("refused") or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,11 @@ class Regret:
     def old(self) -> bool:
         at = self.computed_ms
         return at is not None and self.now_ms - at > LATE * EVERY_MS[self.horizon]
+
+    @property
+    def refused(self) -> tuple[Row, ...]:
+        """The namespaces shown of which nothing can be told, though they have lookups."""
+        return tuple(row for row in self.rows if row.refused)
 
 
 def load(ops: Callable[[], Store], *, horizon: str, namespace: str | None, now_ms: int) -> Regret:
@@ -114,11 +125,12 @@ def _row(analysis: Analysis) -> Row:
         return Row(analysis, None, unreadable=True)
 
 
-def _prize(row: Row) -> tuple[bool, bool, float, float, int]:
+def _prize(row: Row) -> tuple[bool, bool, float, float, bool, int]:
     """Order namespaces by whether tuning is worth it, by what their best knob wins, then by their traffic."""
     best = row.findings.best_knob if row.findings else None
     gain = best.gain if best else Amount(0.0)
-    return row.findings is not None, bool(row.findings and row.findings.worth_it), gain.usd or 0.0, gain.hits, row.analysis.lookups
+    told = row.findings is not None or bool(row.refused)  # a refusal is to be seen before what has too little data
+    return row.findings is not None, bool(row.findings and row.findings.worth_it), gain.usd or 0.0, gain.hits, told, row.analysis.lookups
 
 
 def _sentence(rows: Sequence[Row], chosen: Row | None, horizon: str) -> tuple[str, bool]:
@@ -129,6 +141,8 @@ def _sentence(rows: Sequence[Row], chosen: Row | None, horizon: str) -> tuple[st
     if found is None:
         if chosen.unreadable:
             return "The analyses are of another version: the worker computes them anew within minutes", False
+        if chosen.refused:
+            return f"Whether tuning is worth it cannot be told for {words.name(chosen.namespace)} in {time}: {chosen.refused}", True
         return f"Too little in {time} to judge tuning: {words.count(chosen.usable)} usable lookups, {FEW} needed in a namespace", False
     name, best = words.name(chosen.namespace), found.best_knob
     of = found.lookups / found.rate
@@ -209,9 +223,14 @@ def front(day: Regret, past: Sequence[Point] = ()) -> Dial:
     if now is None:
         lookups = sum(row.usable for row in day.rows)
         why = f"too little data: {words.count(lookups)} usable lookups, {FEW} needed in a namespace" if day.rows else "not computed yet"
+        if day.refused:
+            first = day.refused[0]
+            why = f"not told of {words.name(first.namespace, 24)}: {first.refused}"
         return Dial("Regret", words.NO_DATA, "it cannot be read" if day.failures else why)
     low, high = now.low, now.high
     worst = f"; most in {words.name(day.chosen.namespace, 24)}" if day.chosen and len(found) > 1 else ""
+    if day.refused:
+        worst += f"; without {words.many(len(day.refused), 'namespace', 'namespaces')} whose telemetry is sampled"
     hits = f"{range_words(low.hits, high.hits, _hits)} hits, {_parts(now)} of lookups"
     detail = f"{hits if high.usd is not None else _parts(now) + ' of lookups'}; n = {words.count(now.replayed)} in 24 h{worst}"
     value = range_words(low.usd, high.usd, words.money) if high.usd is not None else f"{range_words(low.hits, high.hits, _hits)} hits"
@@ -242,7 +261,7 @@ def namespace_rows(view: Regret) -> list[dict[str, Any]]:
         found = row.findings
         shown: dict[str, Any] = {"namespace": words.name(row.namespace), "lookups": row.analysis.lookups}
         if found is None:
-            why = "written by another version" if row.unreadable else f"too little data ({words.count(row.usable)} usable)"
+            why = "written by another version" if row.unreadable else row.refused or f"too little data ({words.count(row.usable)} usable)"
             rows.append({**shown, "best knob": why, "age": words.age(view.now_ms - row.analysis.at_ms)})
             continue
         low, high = found.regret
@@ -320,6 +339,13 @@ def lifetime_rows(found: Findings) -> list[dict[str, Any]]:
         }
         for point in found.ttl_curve
     ]
+
+
+def left_out(view: Regret) -> str:
+    """Return which of the namespaces shown no number is of, and why; '' where there is none."""
+    told = [f"{words.name(row.namespace, 40)}: {row.refused}" for row in sorted(view.refused, key=lambda row: -row.analysis.lookups)]
+    more = f"; and {words.many(len(told) - MOST_TOLD, 'namespace', 'namespaces')} more" if len(told) > MOST_TOLD else ""
+    return f"Not judged, for telemetry is sampled: {'; '.join(told[:MOST_TOLD])}{more}" if told else ""
 
 
 def notes(row: Row) -> list[str]:

@@ -17,6 +17,7 @@ from app.admin.actions import AdminContext
 from app.analysis import regret as findings
 from app.jobs import ahead, regret
 from app.jobs.run import JobRun
+from app.views import regret as shown
 from app.wiring import Wiring
 from storage import analyses, jobs, labels, policies, spans
 from storage.analyses import Analysis
@@ -128,6 +129,30 @@ def test_a_key_with_most_of_the_traffic_makes_the_sample_smaller_and_leaves_othe
     assert Counter(row.key for row in rows) == {key: 10 for key in set(keys) if int(key[:4], 16) < slots}
     assert len({row.key for row in rows}) == kept
     assert [row.at_ms for row in rows] == sorted(row.at_ms for row in rows)
+
+
+@pytest.mark.parametrize(("kept_ratio", "refused"), [(0.1, True), (None, True), (1.0, False)])
+def test_what_a_sampler_left_is_not_replayed_and_the_reason_is_shown(wired: Wiring, kept_ratio: float | None, refused: bool) -> None:
+    ctx = context(wired)
+    made = list(telemetry.make(start_ms=NOW - 7_200_000, end_ms=NOW, per_minute=15))
+    told = {"sampler": "ratio", "kept_ratio": kept_ratio}
+    made = [
+        dataclasses.replace(one, lookup=one.lookup._replace(**told)) if one.lookup.namespace == "faq" and i % 3 == 0 else one
+        for i, one in enumerate(made)
+    ]
+    with contextlib.closing(open_telemetry(wired.config.storage_settings(), write=True)) as store:
+        telemetry.write(store, made, now_ms=NOW)
+    analysed(ctx)
+    found = stored(ctx)
+    assert found["code"].result is not None  # another namespace's sampler says nothing of this one
+    assert (found["faq"].result is None) == refused
+    faq, whole = (shown.load(lambda: ctx.ops, horizon="24h", namespace=name, now_ms=NOW) for name in ("faq", None))
+    dial = shown.front(faq)
+    best = next(row["best knob"] for row in shown.namespace_rows(whole) if row["namespace"] == "faq")
+    said = [faq.sentence, dial.detail, best, shown.left_out(whole)]
+    assert [("lookups of it outlived a sampler" in one) for one in said] == [refused] * 4
+    assert ("without 1 namespace whose telemetry is sampled" in shown.front(whole).detail) == refused
+    assert (dial.value == "no data") == refused
 
 
 def test_without_telemetry_or_with_too_little_there_is_no_result(wired: Wiring) -> None:
