@@ -36,7 +36,7 @@ def body() -> None:
     if view.findings:
         st.markdown("**Findings: collapse and scatter**")
         columns = {"traces": tables.link("traces", shown="/(traces)")}
-        rows = drift_rows.finding_rows(view.findings)
+        rows = drift_rows.finding_rows(view.findings, view.now.stride)
         tables.show(rows, alt="Entries that answer too many prompts, or too few", columns=columns)
         links.beneath(rows, "traces", by=("finding", "for example"), lead="Lookups behind")
     left, right = st.columns(2)
@@ -47,9 +47,11 @@ def body() -> None:
         panels.chart(charts.similarities(view.now, view.before), rows=rows, key="similarities")
     if not view.prompts_recorded:
         states.prompts_hidden("new and vanished prompts show no texts")
-    for title, found in drift_rows.lists(view):
+    for (title, found), side in zip(drift_rows.lists(view), (view.now, view.before), strict=False):
         st.markdown(f"**{title}**")
-        tables.show(drift_rows.kind_rows(found), alt=title) if found else st.caption("None.")
+        tables.show(drift_rows.kind_rows(found, side.stride), alt=title) if found else st.caption("None.")
+    if told := drift_rows.unseen(view):
+        st.caption(told[0].upper() + told[1:] + ".")
     st.caption(f"{drift_rows.made(view, now)} · all times are UTC")
 
 

@@ -74,7 +74,7 @@ DIALS: Final[dict[str, str]] = {
         "parts of both windows dealt anew. A panel is changed only when chance is ruled out and the effect is worth acting on."
     ),
     "Change of the mix": "Jensen-Shannon divergence of both windows, 0 to 1 bit, at equal n. Chance: parts of both windows dealt anew.",
-    "New prompts": "Lookups whose prompt the other window does not have, of all.",
+    "New prompts": "Lookups whose prompt the other window does not have, of the lookups read.",
     "Regret": f"{_ENDS} All namespaces shown, each with a space of its own; computed by the worker.",
     "Regret, money": _ENDS,
     "Regret, hits": _ENDS,

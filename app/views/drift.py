@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from app.analysis.clusters import Finding, Served, findings, top
+from app.analysis.clusters import Finding, Served, findings
 from app.analysis.entropy import Entropy, entropy, rarefied
 from app.analysis.hit_rate import HITS
 from app.views import evenly, why, words
 from app.views.drift_panels import FEW, NAMES, Panel, against_season, enough, judge
 from app.views.evenly import Even
 from app.views.likeness import NO_VECTORS, Embed, Vectors, grouping, thinned
+from app.views.news import news
 from app.views.parts import Failure, attempt
 from storage.reads import drift as reads
 from storage.reads.drift import Mix, PromptSample
@@ -24,7 +25,6 @@ from storage.store import Store
 
 TELEMETRY = "Telemetry database"
 SOURCES = (TELEMETRY,)
-MOST = 25
 MOST_RANKS = 100
 _DAY_MS, _WEEK_MS = 86_400_000, 604_800_000
 
@@ -56,6 +56,14 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
+class NewShare:
+    """lookups: of the sample, those whose prompt the other window has not. of: the sample's."""
+
+    lookups: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """A finding with its sample prompts."""
 
@@ -69,6 +77,7 @@ class Drift:
 
     embedder: whose vectors a sample of the prompts was compared and grouped by; '' = SimHashes alone, and why_no_vectors says why where
     vectors were asked for. computed_ms: when the worker did; None = now. sampled: what sampling means for the comparison, '' = nothing.
+    looked: of so many lookups of the window before, and of this one, one was looked through for what is new, and what vanished; 1 = all.
     refused: why nothing of this time is told, or, where something is, why it is compared with nothing: '' = neither.
     """
 
@@ -81,7 +90,8 @@ class Drift:
     season: Window | None = None
     new: tuple[Kind, ...] = ()
     vanished: tuple[Kind, ...] = ()
-    new_share: tuple[int, int] = (0, 0)
+    new_share: NewShare = NewShare(0, 0)
+    looked: tuple[int, int] = (1, 1)
     findings: tuple[Found, ...] = ()
     clustered: bool = False
     prompts_recorded: bool = True
@@ -133,7 +143,7 @@ def load(
             panels, season = against_season(panels, season, mine, other, replace(vectors, of={**vectors.of, **more.of}), clustered=alike[1])
         told = _Compared(sides[0], sides[1], *alike, vectors, panels, season)
         with telemetry().read() as conn:
-            return _drawn(conn, window, compared, told, window_name=window_name, before_name=before_name)
+            return _drawn(conn, window, compared, told, scope, window_name=window_name, before_name=before_name)
 
     part = attempt(TELEMETRY, read, hides="the mix of prompts and its change")
     if part.value is not None:
@@ -164,18 +174,21 @@ def _to_embed(conn: Connection, *mixes: Mix) -> dict[str, str]:
     return reads.texts(conn, [row.id for mix in mixes for row in thinned(mix)])
 
 
-def _drawn(conn: Connection, window: Window, compared: Window, told: _Compared, *, window_name: str, before_name: str) -> Drift:
+def _drawn(
+    conn: Connection, window: Window, compared: Window, told: _Compared, scope: Scope, *, window_name: str, before_name: str
+) -> Drift:
     group, clustered, vectors = told.group, told.clustered, told.vectors
     mine, earlier = told.now.fair, told.before.fair
     equal = min(len(mine.rows), len(earlier.rows))
     now, before = (_side(one, found, group, equal) for one, found in ((window, mine), (compared, earlier)))
-    fresh, gone = _kinds(mine, earlier, group), _kinds(earlier, mine, group)
+    new = news(conn, mine, earlier, group, of=compared, scope=scope, clustered=clustered)
+    vanished = news(conn, earlier, mine, group, of=window, scope=scope, clustered=clustered)
+    fresh, gone = new.kinds, vanished.kinds
     found = findings([Served(row.prompt_hash, group[row.prompt_hash], row.entry_id, row.outcome in HITS) for row in mine.rows])
     if not clustered:
         found = [one for one in found if one.kind == "collapse"]
     texts = _sampled(conn, earlier, [name for _, _, names in gone for name in names])
     texts |= _sampled(conn, mine, [*(n for _, _, names in fresh for n in names), *(n for one in found for n in one.samples)])
-    known = {row.prompt_hash for row in earlier.rows}
     shown = tuple(Found(one, _texts(texts, one.samples)) for one in found)
     view = Drift(
         sentence="",
@@ -184,9 +197,10 @@ def _drawn(conn: Connection, window: Window, compared: Window, told: _Compared, 
         before=before,
         panels=told.panels,
         season=told.season,
-        new=tuple(Kind(n, prompts, _texts(texts, names)) for n, prompts, names in fresh) if earlier.rows else (),
-        vanished=tuple(Kind(n, prompts, _texts(texts, names)) for n, prompts, names in gone) if not told.now.refused else (),
-        new_share=(sum(row.prompt_hash not in known for row in mine.rows), len(mine.rows)),
+        new=tuple(Kind(n, prompts, _texts(texts, names)) for n, prompts, names in fresh),
+        vanished=tuple(Kind(n, prompts, _texts(texts, names)) for n, prompts, names in gone),
+        new_share=NewShare(new.lookups, len(mine.rows) if earlier.rows else 0),
+        looked=(new.looked, vanished.looked),
         findings=shown,
         clustered=clustered,
         prompts_recorded=not texts or any(sample.prompt is not None for sample in texts.values()),
@@ -225,19 +239,6 @@ def _side(window: Window, mix: Mix, group: Mapping[str, str], equal: int) -> Sid
     )
 
 
-def _kinds(mine: Mix, other: Mix, group: Mapping[str, str]) -> list[tuple[int, int, list[str]]]:
-    """Return lookups, different prompts and the three most frequent of each kind that the other window has not, largest first."""
-    known = {group[row.prompt_hash] for row in other.rows}
-    found: dict[str, dict[str, int]] = {}
-    for row in mine.rows:
-        kind = group[row.prompt_hash]
-        if kind not in known:
-            counts = found.setdefault(kind, {})
-            counts[row.prompt_hash] = counts.get(row.prompt_hash, 0) + 1
-    ranked = sorted(found.values(), key=lambda counts: (-sum(counts.values()), min(counts)))[:MOST]
-    return [(sum(counts.values()), len(counts), top(counts, 3)) for counts in ranked]
-
-
 def _sentence(view: Drift, now: Side, before: Side, *, window_name: str, before_name: str) -> tuple[str, bool]:
     if now.entropy is None:
         told = f"No mix of prompts can be told for {window_name}: {view.refused}"
@@ -245,7 +246,8 @@ def _sentence(view: Drift, now: Side, before: Side, *, window_name: str, before_
     kinds = words.many(now.entropy.kinds, "different prompt", "different prompts")
     read = f" (every {now.stride}th read)" if now.stride > 1 else ""
     collapsed = [one.finding for one in view.findings if one.finding.kind == "collapse"]
-    told = f"; one entry answers {words.count(collapsed[0].prompts)} different prompts" if collapsed else ""
+    least = "at least " if now.stride > 1 else ""
+    told = f"; one entry answers {least}{words.count(collapsed[0].prompts)} different prompts" if collapsed else ""
     head = f"{kinds} in {words.many(now.entropy.n, 'lookup', 'lookups')}{read} in {window_name}"
     verdict, bad = _compared(view, now.entropy, before.entropy, before_name)
     return f"{head}; {verdict}{told}", bad or bool(told)

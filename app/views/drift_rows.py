@@ -11,8 +11,9 @@ from app.analysis.drift import Change
 from app.analysis.entropy import Entropy
 from app.views import words
 from app.views.dial import Dial
-from app.views.drift import MOST, Drift, Found, Kind
+from app.views.drift import Drift, Found, Kind
 from app.views.drift_panels import FALSE_SHARE, FEW, LEAST, NAMES, Panel
+from app.views.news import MOST
 from storage.reads.drift import PromptSample
 
 _MEASURES = {
@@ -88,12 +89,27 @@ def made(view: Drift, now_ms: int) -> str:
 
 def _compared(view: Drift, judged: bool) -> list[Dial]:
     panel = next((panel for panel in view.panels if panel.key == "mix"), None)
-    new, total = view.new_share
-    fresh = Dial("New prompts", words.ratio(new / total) if total else words.NO_DATA, f"{words.count(new)} of {words.count(total)} lookups")
+    fresh = _fresh(view)
     if not judged or panel is None or panel.change is None:
         return [Dial("Change of the mix", words.NO_DATA, f"too few to judge: {FEW} needed in each"), fresh]
     detail = f"{_verdict(panel)}: chance alone gives up to {panel.change.null:.3f}"
     return [Dial("Change of the mix", f"{panel.change.effect:.3f} bits", detail, good=False if panel.alarm else None), fresh]
+
+
+def _fresh(view: Drift) -> Dial:
+    """Return the dial of new prompts: at most so many where not all of the other window was looked through."""
+    new, total = view.new_share.lookups, view.new_share.of
+    if not total:
+        return Dial("New prompts", words.NO_DATA, "nothing to compare with")
+    share = words.ratio(new / total)
+    if view.looked[0] == 1 or not new:
+        return Dial("New prompts", share, f"{words.count(new)} of {words.count(total)} lookups")
+    missing = f"not found in {_part(view.looked[0])} before"
+    return Dial("New prompts", f"at most {share}", f"{words.count(new)} of {words.count(total)} lookups, {missing}")
+
+
+def _part(number: int) -> str:
+    return f"one lookup in {words.count(number)}"
 
 
 def _estimator(mix: Entropy) -> str:
@@ -191,7 +207,7 @@ def _value(key: str, value: float | None) -> str:
 
 
 def lists(view: Drift) -> list[tuple[str, tuple[Kind, ...]]]:
-    """Return the titled lists of kinds of prompts; none while there is nothing to compare with."""
+    """Return the titled lists of kinds of prompts, the new ones first; none while there is nothing to compare with."""
     if view.before is None or view.before.entropy is None or view.refused:
         return []
     what = "Clusters of prompts" if view.clustered else "Prompts"
@@ -199,10 +215,27 @@ def lists(view: Drift) -> list[tuple[str, tuple[Kind, ...]]]:
     return [(f"{title}, the {len(rows)} most frequent" if len(rows) == MOST else title, rows) for title, rows in found]
 
 
-def kind_rows(found: Sequence[Kind]) -> list[dict[str, Any]]:
+def unseen(view: Drift) -> str:
+    """Return what the lists of new and vanished prompts, and the findings, are counted in, '' where that is all lookups."""
+    if view.now is None or view.before is None:
+        return ""
+    sides = ((view.now.stride, "this time"), (view.before.stride, "the time before"))
+    counted = [f"{_part(stride)} of {name}" for stride, name in sides if stride > 1]
+    looked = [
+        f"{_part(number)} of {name}" for number, name in zip(view.looked, ("the time before", "this time"), strict=True) if number > 1
+    ]
+    told = [f"counts of prompts, entries and lookups are of a sample, {words.listed(counted)}, and not scaled up"] if counted else []
+    if looked:
+        told.append(f"new or vanished is what is not in {words.listed(looked)}: a rare prompt may have been there")
+    return "; ".join(told)
+
+
+def kind_rows(found: Sequence[Kind], stride: int = 1) -> list[dict[str, Any]]:
+    """Return a row a kind. stride: of so many lookups one was read."""
     return [
         {
             "prompts": _sampled(kind.samples),
+            **_counted(stride),
             "lookups": kind.lookups,
             "different prompts": kind.prompts,
             "namespace": words.listed(sorted({words.name(sample.namespace) for sample in kind.samples})),
@@ -217,12 +250,18 @@ def _sampled(samples: Sequence[PromptSample]) -> str:
     return " · ".join(dict.fromkeys(texts)) if texts else words.UNNAMED
 
 
-def finding_rows(found: Sequence[Found]) -> list[dict[str, Any]]:
-    """Return what the findings are, in words, with what stands behind them."""
+def _counted(stride: int) -> dict[str, str]:
+    """Return the column that says of which part of the lookups a row's counts are; none where they are of all."""
+    return {"counted in": _part(stride)} if stride > 1 else {}
+
+
+def finding_rows(found: Sequence[Found], stride: int = 1) -> list[dict[str, Any]]:
+    """Return what the findings are, in words, with what stands behind them. stride: of so many lookups one was read."""
     return [
         {
             "finding": one.finding.kind,
             "what it means": _meaning(one),
+            **_counted(stride),
             "prompts": one.finding.prompts,
             "entries": one.finding.entries,
             "lookups": one.finding.lookups,

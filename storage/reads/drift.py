@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, func, select
 
-from storage.reads.changes import sample
+from storage.reads.changes import Sample, sample
 from storage.reads.window import Scope, Window, lookups
 
 MOST_ROWS = 8_000
 MAX_SAMPLES = 200
+MOST_LOOKED = 100_000  # lookups that are looked through for what a sample has not: some 0.2 s
+MOST_FETCHED = 20_000  # of one namespace, whose rows are fetched one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,37 @@ def mix(conn: Connection, window: Window, scope: Scope) -> Mix:
     condition = and_(mine, lookups.c.prompt_hash != "")
     query = select(*columns).where(condition).order_by(lookups.c.at_ms, lookups.c.id)
     return Mix(tuple(map(Asked._make, conn.execute(query).all())), number)
+
+
+class AskedFor(NamedTuple):
+    """Which of the prompts were asked. every: one of so many lookups was looked through; 1 = all of the window."""
+
+    found: set[str]
+    every: int
+
+
+def asked(conn: Connection, window: Window, scope: Scope, prompts: Collection[str]) -> AskedFor:
+    """Return which of at most some 8,000 prompts the window has, from its covering index; of a wide window from a dense sample of it."""
+    number, mine = _looked(conn, window, scope)
+    if not prompts:
+        return AskedFor(set(), number)
+    query = select(lookups.c.prompt_hash).where(mine, lookups.c.prompt_hash.in_(prompts)).distinct()
+    return AskedFor(set(conn.execute(query).scalars()), number)
+
+
+def simhashes(conn: Connection, window: Window, scope: Scope) -> list[str]:
+    """Return the different SimHashes of the same lookups that `asked` looks through."""
+    query = select(lookups.c.prompt_simhash).where(_looked(conn, window, scope).condition, func.length(lookups.c.prompt_simhash) == 16)
+    return list(conn.execute(query.distinct()).scalars())
+
+
+def _looked(conn: Connection, window: Window, scope: Scope) -> Sample:
+    """Return the lookups that are looked through: of another part of the traffic than a namespace those that its mix is read from."""
+    if scope == Scope(purpose=scope.purpose):
+        most = MOST_LOOKED
+    else:
+        most = MOST_FETCHED if scope == Scope(namespace=scope.namespace, purpose=scope.purpose) else MOST_ROWS
+    return sample(conn, window, scope, most=most)
 
 
 def samples(conn: Connection, ids: Iterable[int]) -> dict[str, PromptSample]:

@@ -11,6 +11,7 @@ import pytest
 from app.views import drift, drift_panels, drift_rows, likeness
 from storage import spans
 from storage.errors import StoreMissing
+from storage.reads import drift as reads
 from storage.reads.window import Scope, Window
 from storage.store import Store, open_telemetry
 from tests.storage.support import MINUTE_NS, START_NS, Made, batch, settings
@@ -123,6 +124,43 @@ def _asked(store: Store, topics: dict[str, int], *, minute: int, first: int) -> 
         for number, topic in enumerate(asked)
     ]
     spans.write(store, [batch(*made)], now_ms=START_MS)
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+def test_what_a_sample_of_a_wide_window_lacks_is_looked_for_in_all_of_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch, hashed: bool
+) -> None:
+    monkeypatch.setattr(reads, "MOST_ROWS", 200)
+    rng = random.Random(4)
+    for minute in (-59, 1):
+        names = [f"p{rng.randrange(150)}" for _ in range(2_000)] + [f"only {minute}"] * 100
+        rng.shuffle(names)
+        made = []
+        for number, name in enumerate(names):
+            code = random.Random(name).getrandbits(64)  # clusters are of likes: no two lookups of a topic share a prompt
+            extra = {"prompt_hash": name, "prompt": name} | (
+                {"prompt_hash": f"{name} {minute} {number}", "prompt_simhash": f"{code ^ (1 << rng.randrange(64)):016x}"} if hashed else {}
+            )
+            start_ns = START_NS + minute * MINUTE_NS + number * 1_000_000_000
+            made.append(Made((minute + 100) * 10_000 + number, start_ns=start_ns, extra=extra))
+        spans.write(store, [batch(*made)], now_ms=START_MS)
+    view = _load(store)
+    assert view.now is not None
+    stride = view.now.stride
+    assert (stride > 1, view.looked, view.clustered) == (True, (1, 1), hashed)
+    (_, new), (_, gone) = drift_rows.lists(view)
+    assert [row["prompts"].split(" · ")[0] for found in (new, gone) for row in drift_rows.kind_rows(found)] == ["only 1", "only -59"]
+    assert {row["counted in"] for row in drift_rows.kind_rows(new, stride)} == {f"one lookup in {stride}"}
+    assert f"are of a sample, one lookup in {stride} of this time and one lookup in {stride} of" in drift_rows.unseen(view)
+    dial = next(dial for dial in drift_rows.dials(view) if dial.label == "New prompts")
+    assert view.new_share.lookups == (view.new_share.of if hashed else sum(kind.lookups for kind in new))
+    assert not dial.value.startswith("at most")
+    # Where even that is too much, one in a few is looked through, and the page says so.
+    monkeypatch.setattr(reads, "MOST_LOOKED", 300)
+    view = _load(store)
+    assert view.looked == (7, 7)
+    assert next(dial.value for dial in drift_rows.dials(view) if dial.label == "New prompts").startswith("at most ")
+    assert "new or vanished is what is not in one lookup in 7 of the time before" in drift_rows.unseen(view)
 
 
 def _embed(texts: Mapping[str, str]) -> likeness.Vectors:

@@ -105,7 +105,7 @@ def test_a_sampler_that_does_not_tell_is_refused_with_the_reason(store: Store) -
     assert view.sentence.startswith("No mix of prompts can be told for the last hour: 200 of 400 lookups outlived a sampler that does not")
     assert (drift_rows.dials(view), view.panels, view.findings, drift_rows.lists(view), view.sampled) == ([], (), (), [], "")
     assert view.now is not None
-    assert (view.now.largest, view.now.similarities, view.new_share) == ((), (), (0, 0))
+    assert (view.now.largest, view.now.similarities, view.new_share) == ((), (), drift.NewShare(0, 0))
     assert [(dial.value, "outlived a sampler" in dial.detail) for dial in drift_rows.front(view, START_MS)] == [("no data", True)] * 2
     kept = drift_ahead.from_json(drift_ahead.as_json(view))
     assert kept is not None
