@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from app.analysis.compiled import Floats, Ints, kernel
+from app.analysis.compiled import Flags, Floats, Ints, kernel
 from app.analysis.policies import Stream
 
 NEVER = -1  # the distance of a key's first request
@@ -201,6 +201,44 @@ def shards(requests: Stream, rate: float, *, adjust: bool = True, seed: int = 0)
     return _histogram(
         counts[: max(1, distinct.size)].astype(np.float64), float(cold), requests.n * limit / MODULUS, MODULUS / limit, adjust
     )
+
+
+def byte_shards(requests: Stream, counts: Floats, spaces: ArrayLike, rate: float, *, seed: int = 0) -> Floats:
+    """Return the miss ratio (0…1) of LRU at these spaces, from the keys whose hash falls below `rate` of its range; NaN without a count.
+
+    counts: (n,) what each request counts as; 0 = it only puts its key there. spaces: in the unit of sizes. As `shards`, of byte distances:
+    what lies between two requests of a key is scaled up by the sample's share of all keys' bytes, the key's own size is not.
+    """
+    if not 0 < rate <= 1:
+        raise ValueError(f"a rate of {rate} samples nothing: expected above 0, at most 1")
+    limit = max(1, round(rate * MODULUS))
+    chosen = _chosen(requests.keys, limit, seed)
+    mine = chosen[requests.ids]
+    keys = np.flatnonzero(chosen)
+    total = float(counts.sum())
+    if not total or not keys.size:
+        return np.full(np.shape(spaces), np.nan)
+    place = np.zeros(requests.keys, np.int64)
+    place[keys] = np.arange(keys.size)
+    ids, sizes, weights = place[requests.ids[mine]], requests.sizes[keys], counts[mine]
+    found = _byte_distances(ids, sizes)
+    own = sizes[ids]
+    scale = float(requests.sizes.sum()) / float(sizes.sum())
+    again = found != NEVER
+    at = own[again] + (found[again] - own[again]) * scale
+    order = np.argsort(at, kind="stable")
+    hits = np.concatenate(([0.0], np.cumsum(weights[again][order])))
+    expected = total * limit / MODULUS
+    seen = hits[np.searchsorted(at[order], np.asarray(spaces, dtype=np.float64), side="right")] + expected - float(weights.sum())
+    return np.asarray(np.clip(1 - seen / expected, 0.0, 1.0), dtype=np.float64)
+
+
+@kernel
+def _chosen(keys: int, limit: int, seed: int) -> Flags:
+    found = np.zeros(keys, np.bool_)
+    for x in range(keys):
+        found[x] = _hash(x, seed) < limit
+    return found
 
 
 def _histogram(counts: Floats, cold: float, expected: float, scale: float, adjust: bool) -> Histogram:

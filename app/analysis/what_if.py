@@ -17,8 +17,8 @@ from app.analysis.regret import Amount, Bounds, Contestant, CurvePoint, Event, F
 
 SHARES: Final = (1.0, 0.5, 0.25, 0.1)  # of the space that today's lifetime takes
 POINTS: Final = 16
-EXACT_MOST: Final = 20_000  # keys above which LRU's curve is drawn from a sample of them
-SAMPLED_KEYS: Final = 16_384  # of that sample: twice what an error of 0.01 asks for
+EXACT_MOST: Final = 40_000  # keys above which LRU's curve is drawn from a sample of them
+SAMPLED_KEYS: Final = 32_768  # of that sample: four times what an error of 0.01 asks for where sizes are equal
 LP_MOST: Final = 2_000  # intervals: a program of these takes about a second
 SHORTEST_MS: Final = 60_000
 
@@ -195,7 +195,7 @@ def _lru(requests: Stream, worth: _Worth) -> tuple[tuple[tuple[float, float], ..
     spaces = _grid(max(1.0, total / 100), total)
     if requests.keys > EXACT_MOST:
         rate = SAMPLED_KEYS / requests.keys
-        ratios = miss_ratio.shards(requests, rate).miss_ratio(np.array(spaces) / (total / requests.keys))
+        ratios = miss_ratio.byte_shards(requests, worth.counts, spaces, rate)
         return tuple((at * worth.scale, float(one)) for at, one in zip(spaces, ratios, strict=True)), f"SHARDS, {rate:.1%} of the keys"
     distances = miss_ratio.byte_distances(requests)
     n = max(1.0, float(worth.counts.sum()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -77,6 +79,18 @@ def test_known_errors_of_a_sample() -> None:
     )
     assert adjusted == pytest.approx(0.016, abs=0.008)
     assert raw == pytest.approx(0.052, abs=0.025)
+
+
+def test_spaces_of_a_sample_of_everything_are_exact() -> None:
+    requests = dataclasses.replace(zipf(500, 5_000), sizes=np.arange(1, 501))
+    counts = (np.arange(5_000) >= 1_000).astype(np.float64)  # the first ones were put before what is counted
+    spaces = np.arange(0, 130_000, 5_000)
+    distances = miss_ratio.byte_distances(requests)
+    truth = [1 - counts[(distances >= 0) & (distances <= space)].sum() / 4_000 for space in spaces]
+    assert miss_ratio.byte_shards(requests, counts, spaces, 1.0) == pytest.approx(truth)
+    assert np.isnan(miss_ratio.byte_shards(requests, counts * 0, spaces, 1.0)).all()
+    with pytest.raises(ValueError, match="samples nothing"):
+        miss_ratio.byte_shards(requests, counts, spaces, 0.0)
 
 
 def test_a_sample_of_everything_is_exact() -> None:

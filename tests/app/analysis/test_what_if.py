@@ -6,11 +6,13 @@ import json
 import math
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.analysis import regret
+from app.analysis import regret, what_if
+from app.analysis.policies import Stream
 from app.analysis.regret import Amount, Event, Findings
 from app.analysis.what_if import analyse
 
@@ -93,6 +95,31 @@ def test_an_entry_stored_before_the_window_may_hit_in_it() -> None:
     found = analysed(given)
     assert (found.recorded.hits, found.replayed.hits) == (2, 2)
     assert found.regret[1].hits == 0
+
+
+@pytest.mark.parametrize("sizes", ["equal", "small and hot", "large and hot", "log-normal"])
+def test_the_curve_from_a_sample_of_keys_is_the_exact_one_within_its_bound(monkeypatch: pytest.MonkeyPatch, sizes: str) -> None:
+    keys, n = 60_000, 150_000
+    rng = np.random.default_rng(3)
+    hot = np.arange(keys) < keys // 10
+    made = {
+        "equal": np.full(keys, 100),
+        "small and hot": np.where(hot, 100, 5_000),
+        "large and hot": np.where(hot, 5_000, 100),
+        "log-normal": np.maximum(1, rng.lognormal(7, 1.5, keys)),
+    }[sizes]
+    weights = np.arange(1, keys + 1) ** -0.8
+    ids = np.concatenate([np.arange(keys), rng.choice(keys, n, p=weights / weights.sum())])  # each was put before, none is a first request
+    requests = Stream(ids, np.arange(ids.size), made.astype(np.int64))
+    worth = what_if._Worth(ids, np.concatenate([np.zeros(keys), np.ones(n)]), None, None, 1.0)
+    sampled, method = what_if._lru(requests, worth)
+    monkeypatch.setattr(what_if, "EXACT_MOST", keys)
+    exact, whole = what_if._lru(requests, worth)
+    assert (method, whole) == ("SHARDS, 54.6% of the keys", "exact")
+    assert [at for at, _ in sampled] == [at for at, _ in exact]
+    error = np.abs([left - right for (_, left), (_, right) in zip(sampled, exact, strict=True)])
+    assert error.mean() < 0.01
+    assert (sampled[-1][1], exact[-1][1]) == pytest.approx((0, 0), abs=1e-9)  # all hit in the space of all keys
 
 
 def test_a_sample_is_scaled_up() -> None:
