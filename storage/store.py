@@ -33,6 +33,7 @@ from storage.errors import (
 )
 from storage.settings import StorageSettings
 from storage.sketch import merge_bytes
+from storage.slots import slot
 
 _CREATED_BY: Final = {
     "telemetry": "start the collector, which creates it: `cachescope up` or `cachescope collect`",
@@ -321,6 +322,7 @@ def _engine(path: Path, mode: str, settings: StorageSettings, *, begin: str) -> 
             raw.create_function("sketch_merge", 2, merge_bytes, deterministic=True)
         else:
             raw.execute(f"PRAGMA cache_size=-{_READER_CACHE_KIB}")
+            raw.create_function("slot", 1, slot, deterministic=True)
         return raw
 
     engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=QueuePool, pool_size=4 if mode == "ro" else 1, max_overflow=-1)

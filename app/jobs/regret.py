@@ -23,6 +23,7 @@ from storage.reads import regret as reads
 from storage.reads import sampling
 from storage.reads.regret import StreamRow
 from storage.reads.window import Scope, Window, horizons
+from storage.slots import SLOTS, slot
 from storage.store import Store
 
 KIND: Final = "regret"
@@ -125,16 +126,16 @@ def _sample(conn: Connection, namespace: str, window: Window, lookups: int) -> t
     The part is chosen so that some MOST_LOOKUPS are expected. A few keys with most of the traffic may be in it: above MOST_READ the part
     is halved, and what was read of other keys is let go, so that the keys kept are whole (SHARDS with a falling threshold).
     """
-    below = max(1, min(reads.SLOTS, reads.SLOTS * MOST_LOOKUPS // max(1, lookups)))
+    below = max(1, min(SLOTS, SLOTS * MOST_LOOKUPS // max(1, lookups)))
     rows: list[StreamRow] = []
     for row in reads.stream(conn, namespace, window, below=below):
-        if below < reads.SLOTS and row.key[:4] >= f"{below:04x}":
+        if below < SLOTS and slot(row.key) >= below:
             continue
         rows.append(row)
         while len(rows) > MOST_READ:
             below //= 2
-            rows = [kept for kept in rows if kept.key[:4] < f"{below:04x}"]
-    return rows, below / reads.SLOTS
+            rows = [kept for kept in rows if slot(kept.key) < below]
+    return rows, below / SLOTS
 
 
 def _go_on(run: JobRun) -> None:

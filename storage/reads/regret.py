@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from storage.reads.window import Scope, Window, lookups, rollups, within
+from storage.slots import SLOTS
 
-SLOTS = 1 << 16  # a sample takes the keys whose first four hexadecimal digits lie below its limit
 _NOT_LOOKED_UP = ("bypass", "error")
 _FETCH = 10_000
 
@@ -59,10 +59,10 @@ def without_key(conn: Connection, namespace: str, window: Window) -> int:
 
 
 def stream(conn: Connection, namespace: str, window: Window, *, below: int = SLOTS) -> Iterator[StreamRow]:
-    """Yield the lookups with a key in order of time. below: of SLOTS, which part of the keys, always the same ones."""
+    """Yield the lookups with a key in order of time. below: of SLOTS, which part of the keys, by their hash: always the same ones."""
     columns = [lookups.c[name] for name in StreamRow.__dataclass_fields__]
     query = select(*columns).where(_of(namespace, window), lookups.c.key != "").order_by(lookups.c.at_ms, lookups.c.id)
     if below < SLOTS:
-        query = query.where(func.substr(lookups.c.key, 1, 4) < f"{below:04x}")
+        query = query.where(func.slot(lookups.c.key) < below)
     for rows in conn.execution_options(yield_per=_FETCH).execute(query).partitions():
         yield from (StreamRow(*row) for row in rows)

@@ -21,8 +21,10 @@ from app.views import regret as shown
 from app.wiring import Wiring
 from storage import analyses, jobs, labels, policies, spans
 from storage.analyses import Analysis
+from storage.reads import regret as reads
 from storage.reads.regret import StreamRow
 from storage.reads.window import Window
+from storage.slots import SLOTS, slot
 from storage.store import open_telemetry
 from tests.app import support
 from tests.storage.support import START_NS, Made, batch, settings
@@ -112,13 +114,14 @@ def test_a_sample_of_keys_answers_for_all(wired: Wiring, monkeypatch: pytest.Mon
     assert sampled.semantic.why_not.startswith("the keys are a sample")
 
 
-@pytest.mark.parametrize(("hottest", "kept", "slots"), [("1000", 10, 3_276), ("0000", 0, 0)])
+@pytest.mark.parametrize(("lowest", "slots"), [(3_277, 3_276), (0, 0)])
 def test_a_key_with_most_of_the_traffic_makes_the_sample_smaller_and_leaves_other_keys_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hottest: str, kept: int, slots: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lowest: int, slots: int
 ) -> None:
     monkeypatch.setattr(regret, "MOST_LOOKUPS", 500)
     monkeypatch.setattr(regret, "MOST_READ", 1_000)
-    keys = [f"{number * 327:04x}ff" for number in range(1, 201)] * 10 + [f"{hottest}ff"] * 3_000
+    hottest = next(key for key in (f"hot {number}" for number in range(1_000_000)) if lowest <= slot(key) <= lowest * 1.01)
+    keys = [f"key {number}" for number in range(200) if slot(f"key {number}") >= 16] * 10 + [hottest] * 3_000
     made = [Made(at, start_ns=START_NS + at * 7_919 % 5_000 * 1_000_000, extra={"key": key}) for at, key in enumerate(keys)]
     with contextlib.closing(open_telemetry(settings(tmp_path), write=True)) as store:
         spans.write(store, [batch(*made)], now_ms=START_NS // 1_000_000)
@@ -126,8 +129,8 @@ def test_a_key_with_most_of_the_traffic_makes_the_sample_smaller_and_leaves_othe
         with store.read() as conn:
             rows, rate = regret._sample(conn, "faq", Window.of(start_ms, start_ms + 60_000), len(made))
     assert rate == slots / (1 << 16)
-    assert Counter(row.key for row in rows) == {key: 10 for key in set(keys) if int(key[:4], 16) < slots}
-    assert len({row.key for row in rows}) == kept
+    assert Counter(row.key for row in rows) == {key: 10 for key in set(keys) if slot(key) < slots}
+    assert bool(rows) == bool(slots)
     assert [row.at_ms for row in rows] == sorted(row.at_ms for row in rows)
 
 
@@ -153,6 +156,18 @@ def test_what_a_sampler_left_is_not_replayed_and_the_reason_is_shown(wired: Wiri
     assert [("lookups of it outlived a sampler" in one) for one in said] == [refused] * 4
     assert ("without 1 namespace whose telemetry is sampled" in shown.front(whole).detail) == refused
     assert (dial.value == "no data") == refused
+
+
+@pytest.mark.parametrize("form", ["{}", "user:{}", "k{:08d}", "ZZ{}"])
+def test_keys_of_any_form_are_sampled_evenly(tmp_path: Path, form: str) -> None:
+    made = [Made(number, start_ns=START_NS + number * 1_000_000, extra={"key": form.format(number)}) for number in range(2_000)]
+    window = Window.of(START_NS // 1_000_000, START_NS // 1_000_000 + 60_000)
+    with contextlib.closing(open_telemetry(settings(tmp_path), write=True)) as store:
+        spans.write(store, [batch(*made)], now_ms=START_NS // 1_000_000)
+        with store.read() as conn:
+            taken = [{row.key for row in reads.stream(conn, "faq", window, below=SLOTS * part // 4)} for part in (1, 2, 4)]
+    assert [len(keys) for keys in taken] == pytest.approx([500, 1_000, 2_000], rel=0.1)
+    assert taken[0] < taken[1] < taken[2]
 
 
 def test_without_telemetry_or_with_too_little_there_is_no_result(wired: Wiring) -> None:
