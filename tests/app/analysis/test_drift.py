@@ -24,6 +24,26 @@ def test_known_answers() -> None:
     assert drift.ks_rows(np.array([[1.0, 2, 4]]), np.array([[3.0, 4, 4]])) == pytest.approx([0.5])
 
 
+def test_a_fixed_limit_of_psi_would_be_passed_by_chance() -> None:
+    """Ten equal bins of two like windows: PSI is above 5 (1/n + 1/n), 0.1 at n = 100, in 83 % of them: a chi-square of 9 above 5.
+
+    The half a lookup added to each bin takes three points off at n = 100.
+    """
+    rng = np.random.default_rng(8)
+    for n, off in ((100, 0.03), (10_000, 0.0)):
+        now, before = (rng.multinomial(n, np.full(10, 0.1), size=5_000).astype(float) for _ in range(2))
+        assert np.mean(drift.psi_rows(now, before) > 10 / n) == pytest.approx(0.834 - off, abs=0.015)
+
+
+def test_vectors_of_one_distribution_are_rarely_called_another() -> None:
+    """MMD's permutations reject some 6 % of like windows at 0.05: of 200, a true 6 % gives 4 to 21 but for one time in 500."""
+    rng = np.random.default_rng(12)
+    sides = rng.normal(size=(400, 48, 8)).astype(np.float32)
+    sides /= np.linalg.norm(sides, axis=2, keepdims=True)
+    found = [drift.of_vectors(sides[2 * i], sides[2 * i + 1], seed=i) for i in range(200)]
+    assert 4 <= sum(one.p_value <= 0.05 for one in found if one) <= 21
+
+
 @given(SIDES)
 def test_the_divergence_is_symmetric_and_within_its_bounds(sides: list[tuple[int, int]]) -> None:
     left, right = [a for a, _ in sides], [b for _, b in sides]

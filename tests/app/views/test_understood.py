@@ -195,6 +195,8 @@ def test_case_b37_fresh_and_cached_tokens_are_priced_apart(store: Store) -> None
     send(store, chat("opentelemetry.instrumentation.openai_v2", 1, input=25_978, read=24_540, output=100))
     (row,) = understood.call_rows(load(store).told, {"m": rates})
     assert (row["cost by your prices"], row["saved by the provider's cache"]) == ("$0.005838", "$0.0331")
+    (row,) = understood.call_rows(load(store).told, {"another model": rates})  # a price list without this model
+    assert (row["cost by your prices"], row["saved by the provider's cache"]) == ("no data", "no data")
     for cached, at_cached in ((10**9, 0.15), (5, None), (5, 9.0), (0, 0.0)):  # garbage, no rate, a dearer rate
         odd = bill(Rates(1.5, 1.0, at_cached), input_tokens=10, cached_tokens=cached, output_tokens=1)
         assert 0 <= odd.saved_usd <= odd.full_usd
