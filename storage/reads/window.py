@@ -21,6 +21,7 @@ MINUTE_MS = 60_000
 TEN_MINUTES_MS = 600_000
 HOUR_MS = 3_600_000
 SIX_HOURS_MS = 21_600_000
+MOST_CHOICES = 1_001  # of one kind: more than a list shows, so that it is seen that there are more
 WHOLE_MS = 86_400_000  # the step of a caller that sums all of a window: whatever rollups there are divide it
 _STEPS_MIN = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440)
 _MOST_BUCKETS = 75  # what a chart of 1,100 px can show as bars that stay apart
@@ -316,14 +317,14 @@ def sampled(number: int) -> ColumnElement[bool]:
 
 
 def choices(conn: Connection, window: Window) -> Choices:
-    """Return the namespaces, tenants, models, tiers and senders with lookups in the window."""
+    """Return the namespaces, tenants, models, tiers and senders with lookups in the window: MOST_CHOICES of each at most, any of them."""
     named = ("namespace", "tenant", "model")
     placed = places(conn, window, Scope(purpose=None), named, step_ms=WHOLE_MS, kind=None, sums=())
-    once = conn.execute(select(*(placed.c[name] for name in named)).distinct()).all()
+    once = [conn.execute(select(placed.c[name]).distinct().limit(MOST_CHOICES)).scalars().all() for name in named]
     found = rollups(conn, window, Scope(purpose=None), ("tier", "source_id"), step_ms=WHOLE_MS)
     parts = select(found.c.tier, found.c.source_id).distinct().subquery()
     rest = conn.execute(select(parts.c.tier, senders.c.service).join_from(parts, senders, senders.c.id == parts.c.source_id)).all()
-    columns = [[row[index] for row in once] for index in range(3)] + [[row[index] for row in rest] for index in range(2)]
+    columns = [*once, *([row[index] for row in rest] for index in range(2))]
     return Choices(*(tuple(sorted(set(values))) for values in columns))
 
 

@@ -115,6 +115,14 @@ def test_choices_are_what_occurs(store: Store) -> None:
     assert nothing.namespaces == ()
 
 
+def test_choices_are_bounded_however_many_there_are(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "MOST_CHOICES", 2)
+    with store.read() as conn:
+        found = window.choices(conn, Window.of(NOW - 60 * MINUTE_MS, NOW))
+    assert len(found.tenants) == len(found.namespaces) == 2
+    assert set(found.tenants) < {"acme", "globex", "initech"}
+
+
 def test_latencies_merge_to_all_lookups(store: Store) -> None:
     shown = Window.of(NOW - 60 * MINUTE_MS, NOW)
     with store.read() as conn:
