@@ -142,7 +142,10 @@ def _sentence(rows: Sequence[Row], chosen: Row | None, horizon: str) -> tuple[st
         if chosen.unreadable:
             return "The analyses are of another version: the worker computes them anew within minutes", False
         if chosen.refused:
-            return f"Whether tuning is worth it cannot be told for {words.name(chosen.namespace)} in {time}: {chosen.refused}", True
+            return (
+                f"Whether tuning is worth it cannot be told for namespace {words.name(chosen.namespace)} in {time}: {chosen.refused}",
+                True,
+            )
         return f"Too little in {time} to judge tuning: {words.count(chosen.usable)} usable lookups, {FEW} needed in a namespace", False
     name, best = words.name(chosen.namespace), found.best_knob
     of = found.lookups / found.rate

@@ -18,6 +18,7 @@ from app.ui.text import literal
 from app.views import words
 from app.wiring import now_ms
 from storage import actions, analyses, counters, labels, points, spans
+from storage.reads import drift
 from storage.rows import CounterReading, ExemplarRow, MetricBatch, PointRows, SampleRow, Scrape, SourceKey
 from storage.store import open_telemetry
 from tests.app import support
@@ -155,6 +156,31 @@ def test_regret_draws_what_the_worker_stored(environ: dict[str, str]) -> None:
     assert any("it computes these numbers" in text for text in texts)  # no worker was ever seen
     assert any("200 needed in a namespace" in text for text in _texts(_run("regret", namespace=HOSTILE[1])))
     assert any("No analysis of the last 7 days" in text for text in _texts(_run("regret", horizon="7d")))
+
+
+def test_regret_says_of_which_namespaces_it_tells_nothing(environ: dict[str, str]) -> None:
+    found = analyse(events(), ttl_ms=HOUR_MS)
+    assert found is not None
+    why = "9 lookups of it outlived a sampler"
+    for name, told, result in (("faq", {}, regret.as_json(found)), (HOSTILE[1], {"refused": why}, None)):
+        analyses.put(handles.ops(), analyses.Analysis("regret", name, "24h", 1_000, 0, 1_000, 1_200, {"usable": 9, **told}, result))
+    assert any(text.startswith("Not judged") and why in text for text in _texts(_run("regret")))
+    alone = _run("regret", namespace=HOSTILE[1])
+    assert any("Whether tuning is worth it cannot be told for namespace" in text for text in _texts(alone))
+    assert not any(text.startswith("Not judged") for text in _texts(alone))  # the headline has said it
+
+
+def test_drift_says_that_its_counts_are_of_a_sample(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drift, "MOST_ROWS", 50)
+    now = now_ms()
+    with contextlib.closing(open_telemetry(load(environ).storage_settings(), write=True)) as store:
+        for back, prompt in ((90, "old"), (30, "new")):
+            start = (now - back * 60_000) * 1_000_000
+            made = [Made(back * 1_000 + number, start_ns=start, extra={"prompt_hash": prompt, "prompt": prompt}) for number in range(300)]
+            spans.write(store, [batch(*made)], now_ms=now)
+    assert any(
+        text.startswith("Counts of prompts, entries and lookups are of a sample, one lookup in ") for text in _texts(_routed("drift"))
+    )
 
 
 def test_a_hit_is_called_right_or_wrong_once_a_word(environ: dict[str, str]) -> None:
