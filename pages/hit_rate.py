@@ -4,7 +4,7 @@ import streamlit as st
 
 from app.charts import rates
 from app.ui import chrome, counters_panel, filters, handles, hit_rate_panel, lever, panels, states, tables, why_panel
-from app.views import hit_rate, worth
+from app.views import counters, hit_rate, worth
 from app.views.rates import sampled_note
 
 selection = chrome.open_page("Hit rate", compare=True, over_time=True)
@@ -15,15 +15,17 @@ def body() -> None:
     now = handles.now_ms()
     window = selection.window(now)
     view = hit_rate_panel.load(selection, window, now)
-    chrome.headline(view.sentence, bad=view.bad)
-    states.report(view.failures, hit_rate.SOURCES)
     loaded = view.loaded
+    counted = counters_panel.load(window, now)
+    told = "" if loaded is None or loaded.counts.total else f" {counters.named(counted)}"
+    chrome.headline(f"{view.sentence}{told}".strip(), bad=view.bad)
+    states.report(view.failures, hit_rate.SOURCES)
     if loaded is None:
         return
     states.stale(loaded.extent.last_ms if selection.moving else None, now)
     chrome.stamp(now, loaded.extent)
     if not loaded.counts.total and not loaded.others:
-        if counters_panel.hit_rates(window, now, view.marks):
+        if counters_panel.hit_rates(counted, window, view.marks):
             return
         states.no_lookups(last_ms=loaded.extent.last_ms, now_ms=now, window_name=selection.name)
         return
@@ -51,7 +53,7 @@ def body() -> None:
     if loaded.others:
         st.markdown("**Other caches, counted apart**")
         tables.show(hit_rate.other_rows(loaded), alt="Caches of other kinds")
-    counters_panel.hit_rates(window, now, view.marks)
+    counters_panel.hit_rates(counted, window, view.marks)
 
 
 chrome.live(body)

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.ui import chrome, handles, lever, overview_panel, states, tables
+from app.ui import chrome, counters_panel, handles, lever, overview_panel, states, tables
 from app.views import overview, overview_rows
 
 selection = chrome.open_page("Overview", compare=True, over_time=True)
@@ -22,7 +22,8 @@ def body() -> None:
     if traffic and not traffic.counts.total:
         if traffic.extent.last_ms is not None:
             overview_panel.four(view, traffic, selection)
-        states.no_lookups(last_ms=traffic.extent.last_ms, now_ms=now, window_name=selection.name)
+        if not counters_panel.line(view.window, now) or traffic.extent.last_ms is not None:
+            states.no_lookups(last_ms=traffic.extent.last_ms, now_ms=now, window_name=selection.name)
     elif traffic:
         overview_panel.draw(view, traffic, selection)
     st.markdown("**Health**")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app.charts import counters as charts
-from app.ui import filters, handles, links, panels, states, tables
+from app.ui import chrome, filters, handles, links, panels, states, tables
 from app.ui.text import literal
 from app.views import counters, snapshots
 from app.views.counters import Counters
@@ -19,9 +19,18 @@ def load(window: Window, now_ms: int) -> Counters:
     return counters.load(handles.telemetry, handles.families, window=window, now_ms=now_ms)
 
 
-def hit_rates(window: Window, now_ms: int, marks: Sequence[Mark]) -> bool:
+def line(window: Window, now_ms: int) -> bool:
+    """Draw, on another page, the rates that were only counted, with the link to them; return whether there was one."""
+    told = counters.named(load(window, now_ms))
+    if told:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(literal(told), width="content")
+            chrome.evidence("hit_rate", "Hit rates that are counted")
+    return bool(told)
+
+
+def hit_rates(view: Counters, window: Window, marks: Sequence[Mark]) -> bool:
     """Draw the hit rates of sources that only count; return whether there was one."""
-    view = load(window, now_ms)
     found = counters.totals(view)
     if not found:
         return False

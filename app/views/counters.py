@@ -292,6 +292,24 @@ def sentence(view: Counters) -> str:
     return f"{told}."
 
 
+def named(view: Counters, *, most: int = 3) -> str:
+    """Return the busiest rates by name, for a page without a lookup; '' when nothing was asked of any."""
+    told = sorted((rate for rate in totals(view) if rate.ratio is not None), key=lambda rate: -rate.queries)
+    if not told:
+        return ""
+    rest = f" and {len(told) - most} more" if len(told) > most else ""
+    return f"Sources that only count tell: {words.listed(map(_named, told[:most]))}{rest}."
+
+
+def _named(rate: Rate) -> str:
+    what = f"{words.one_line(f'{rate.system}, {rate.cache.title}', 80)} at {words.name(rate.source, 40)}"
+    if rate.cache.mean:
+        return f"{what} {words.ratio(rate.ratio or 0.0)} (a mean of {words.count(round(rate.queries))} ratios)"
+    sure = f"; 95 %: {words.interval(rate.share)}" if rate.share else ""
+    of = f"{words.count(round(rate.hits))} of {words.count(round(rate.queries))} {rate.cache.unit}"
+    return f"{what} {words.ratio(rate.ratio or 0.0)} ({of}{sure})"
+
+
 def rate_rows(view: Counters) -> list[dict[str, object]]:
     return [_rate_row(rate) for rate in view.rates]
 

@@ -95,6 +95,18 @@ def test_cached_tokens_by_source_are_summed_only_where_there_is_no_total(store: 
     assert (total(store).hits, total(store).queries) == (hits, 100)
 
 
+def test_counted_rates_are_named_where_there_is_no_lookup(store: Store) -> None:
+    assert view.named(shown(store)) == ""
+    page = "vllm:prefix_cache_queries_total {}\nvllm:prefix_cache_hits_total {}\n"
+    feed(store, [page.format(0, 0), page.format(0, 0)])
+    assert view.named(shown(store)) == "", "idle is no rate"
+    feed(store, [page.format(0, 0), page.format(0, 0), page.format(3200, 1600)])
+    told = view.named(shown(store))
+    assert told.startswith("Sources that only count tell: vLLM, ")
+    assert " 50.0 % (1,600 of 3,200 tokens)." in told
+    assert "http://a/metrics" in told
+
+
 def test_a_gauge_alone_makes_no_hit_rate(store: Store) -> None:
     feed(store, ["sglang:cache_hit_rate 0.8\n"] * 3)
     assert view.totals(shown(store)) == []
