@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.charts import drift as charts
-from app.ui import chrome, drift_panel, handles, links, panels, states, tables
+from app.ui import chrome, drift_panel, filters, handles, links, panels, states, tables
 from app.ui.text import literal
 from app.views import drift, drift_rows, words
 
@@ -36,7 +36,7 @@ def body() -> None:
     if view.findings:
         st.markdown("**Findings: collapse and scatter**")
         columns = {"traces": tables.link("traces", shown="/(traces)")}
-        rows = drift_rows.finding_rows(view.findings, view.now.stride)
+        rows = drift_rows.finding_rows(view.findings, view.now.stride, filters.query())
         tables.show(rows, alt="Entries that answer too many prompts, or too few", columns=columns)
         links.beneath(rows, "traces", by=("finding", "for example"), lead="Lookups behind")
     left, right = st.columns(2)

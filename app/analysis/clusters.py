@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -68,7 +69,7 @@ class Served(NamedTuple):
 class Finding:
     """kind: collapse (many prompts, one entry) or scatter (like prompts, an entry for each). of: an entry's id, or a cluster.
 
-    prompts, entries, lookups: how many different ones. samples: the most frequent prompts' hashes.
+    prompts, entries, lookups: how many different ones. samples: the most frequent prompts' hashes. named: its busiest entries' ids.
     """
 
     kind: str
@@ -77,6 +78,7 @@ class Finding:
     entries: int
     lookups: int
     samples: tuple[str, ...]
+    named: tuple[str, ...] = ()
 
 
 def findings(served: Sequence[Served], *, most: int = 5) -> list[Finding]:
@@ -110,8 +112,8 @@ def _finding(kind: str, of: str, rows: Sequence[Served]) -> Finding:
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.prompt] = counts.get(row.prompt, 0) + 1
-    entries = len({row.entry for row in rows if row.entry})
-    return Finding(kind, of, len(counts), entries, len(rows), tuple(top(counts, 3)))
+    entries = Counter(row.entry for row in rows if row.entry)
+    return Finding(kind, of, len(counts), len(entries), len(rows), tuple(top(counts, 3)), tuple(top(entries, 3)))
 
 
 def top(counts: Mapping[str, int], most: int) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
 from app.analysis.clusters import LEAST_COSINE, RADIUS
 from app.analysis.drift import Change
@@ -255,8 +256,11 @@ def _counted(stride: int) -> dict[str, str]:
     return {"counted in": _part(stride)} if stride > 1 else {}
 
 
-def finding_rows(found: Sequence[Found], stride: int = 1) -> list[dict[str, Any]]:
-    """Return what the findings are, in words, with what stands behind them. stride: of so many lookups one was read."""
+def finding_rows(found: Sequence[Found], stride: int = 1, query: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """Return what the findings are, in words, with what stands behind them. stride: of so many lookups one was read.
+
+    query: the bar's part of the URL, for the link to the lookups of a finding's busiest entry.
+    """
     return [
         {
             "finding": one.finding.kind,
@@ -266,10 +270,21 @@ def finding_rows(found: Sequence[Found], stride: int = 1) -> list[dict[str, Any]
             "entries": one.finding.entries,
             "lookups": one.finding.lookups,
             "for example": _sampled(one.samples),
-            "traces": f"/traces?q={one.finding.of}" if one.finding.kind == "collapse" and one.finding.of.isalnum() else None,
+            "entry ids": _entries(one),
+            "traces": _lookups(one, query or {}),
         }
         for one in found
     ]
+
+
+def _lookups(one: Found, query: Mapping[str, str]) -> str | None:
+    return "/traces?" + urlencode({**query, "q": one.finding.named[0]}) if one.finding.named else None
+
+
+def _entries(one: Found) -> str:
+    named = one.finding.named
+    more = one.finding.entries - len(named)
+    return ", ".join(words.one_line(entry, 40) for entry in named) + (f" and {words.count(more)} more" if named and more else "")
 
 
 def _meaning(one: Found) -> str:

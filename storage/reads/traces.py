@@ -22,7 +22,7 @@ MOST_SPANS = 20_000  # what a page lays out in about a second
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Narrows a list of lookups. text: an id (trace, entry, candidate: hex) or a part of the prompt. Empty = no condition."""
+    """Narrows a list of lookups. text: an id (trace, entry, candidate) or a part of the prompt. Empty = no condition."""
 
     outcome: str = ""
     reason: str = ""
@@ -113,12 +113,9 @@ def _matching(window: Window, scope: Scope, search: Search) -> ColumnElement[boo
     text = search.text.strip()
     if text:
         wanted = [lookups.c.prompt.contains(text, autoescape=True)]
-        if _hex(text) is not None:
-            wanted += [
-                lookups.c.entry_id == text.lower(),
-                lookups.c.candidate_id == text.lower(),
-                lookups.c.prompt_hash == text.lower(),
-            ]
+        if len(text.split()) == 1:  # other senders' ids need not be hex
+            ids = {text, text.lower()}
+            wanted += [lookups.c[name].in_(ids) for name in ("entry_id", "candidate_id", "prompt_hash")]
         clauses.append(or_(*wanted))
     return and_(*clauses)
 

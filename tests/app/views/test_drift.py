@@ -8,10 +8,11 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from app.views import drift, drift_panels, drift_rows, likeness
+from app.views import drift, drift_panels, drift_rows, likeness, traces
 from storage import spans
 from storage.errors import StoreMissing
 from storage.reads import drift as reads
+from storage.reads.traces import Search
 from storage.reads.window import Scope, Window
 from storage.store import Store, open_telemetry
 from tests.storage.support import MINUTE_NS, START_NS, Made, batch, settings
@@ -218,9 +219,12 @@ def test_clusters_are_of_simhashes_and_samples_are_readable(store: Store) -> Non
     assert [(row["prompts"], row["different prompts"]) for row in drift_rows.kind_rows(gone)] == [("old · older", 2)]
 
 
+SHARED = "3f2c8a1e-0b7d-4c55-9e21-6a0d4b1f7c10"
+
+
 def test_collapse_and_scatter_are_findings_with_what_stands_behind_them(store: Store) -> None:
     made = [
-        Made(number, outcome="semantic_hit", extra={"prompt_hash": f"h{number}", "entry_id": "e1", "prompt_simhash": "0000000000000001"})
+        Made(number, outcome="semantic_hit", extra={"prompt_hash": f"h{number}", "entry_id": SHARED, "prompt_simhash": "0000000000000001"})
         for number in range(30)
     ]
     made += [
@@ -229,9 +233,13 @@ def test_collapse_and_scatter_are_findings_with_what_stands_behind_them(store: S
     ]
     spans.write(store, [batch(*made)], now_ms=START_MS)
     view = _load(store)
-    rows = drift_rows.finding_rows(view.findings)
+    rows = drift_rows.finding_rows(view.findings, query={"range": "24h", "namespace": "faq"})
     assert [(row["finding"], row["prompts"], row["entries"]) for row in rows] == [("collapse", 30, 1), ("scatter", 25, 25)]
-    assert rows[0]["traces"] == "/traces?q=e1"
+    assert [row["entry ids"] for row in rows] == [SHARED, "own0, own1, own10 and 22 more"]
+    assert [row["traces"] for row in rows] == [f"/traces?range=24h&namespace=faq&q={entry}" for entry in (SHARED, "own0")]
+    for text, n in ((SHARED, 30), (SHARED.upper(), 30), ("own0", 1)):
+        found = traces.find(lambda: store, window=NOW, scope=Scope(), search=Search(text=text), now_ms=NOW.end_ms)
+        assert len(found.rows) == n, text
     assert "one entry answers 30 different prompts" in view.sentence
 
 
