@@ -11,6 +11,7 @@ import orjson
 
 from collectors import dialects, sampling
 from collectors.dialects.base import NOTHING, Dialect, Reading, Timing, error_served, text
+from collectors.dialects.native import NATIVE
 from collectors.dialects.prompts import without_odd_state, without_prompts, without_prose, without_sentence
 from collectors.otlp.bounds import Bounds
 from collectors.otlp.calls import repeated
@@ -59,6 +60,7 @@ class _Sender:
     lookups: list[LookupRow] = field(default_factory=list)
     rejects: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
+    no_lookups: Counter[str] = field(default_factory=Counter)  # spans that are stored, and in no rate: reason -> spans
 
 
 class _Draft(NamedTuple):
@@ -115,7 +117,8 @@ def decode_scopes(scopes: Iterable[WireScope], settings: CollectorSettings) -> D
     for sender in senders.values():
         rejects.update(sender.rejects)
     batches = [
-        SourceBatch(source, sender.spans, sender.lookups, dict(sender.rejects), dict(sender.missing)) for source, sender in senders.items()
+        SourceBatch(source, sender.spans, sender.lookups, dict(sender.rejects + sender.no_lookups), dict(sender.missing))
+        for source, sender in senders.items()
     ]
     return Decoded(batches, len(drafts), dict(rejects))
 
@@ -229,3 +232,6 @@ def _store(draft: _Draft, sender: _Sender, *, role: str) -> None:
             row = row._replace(sampler=draft.sampling.sampler, kept_ratio=draft.sampling.kept_ratio)
         sender.lookups.append(row)
         sender.missing.update(draft.dialect.missing(row))
+    elif row is None and draft.dialect is NATIVE and semconv.OUTCOME in draft.attributes:
+        reason = "unknown_outcome"  # of another version, or mistyped
+        sender.no_lookups[reason] += 1

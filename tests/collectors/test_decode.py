@@ -252,6 +252,15 @@ def test_a_span_larger_than_the_bound_is_refused_and_its_neighbours_land() -> No
     assert (decoded.spans, decoded.rejects) == (1, {"span_too_large": 1})
 
 
+@pytest.mark.parametrize(("outcome", "told"), [("maybe", {"unknown_outcome": 1}), ("", {"unknown_outcome": 1}), ("miss", {})])
+def test_an_unknown_outcome_is_stored_as_a_span_and_told_of(outcome: str, told: dict[str, int]) -> None:
+    decoded = from_protobuf(request(attributes={semconv.OUTCOME: outcome}, scope=semconv.SCOPE))
+    assert (decoded.spans, decoded.rejects) == (1, {})
+    (sent,) = decoded.batches
+    assert sent.rejects == told
+    assert len(sent.lookups) == (not told)
+
+
 def test_times_are_kept_raw() -> None:
     message = request()
     span = message.resource_spans[0].scope_spans[0].spans[0]
