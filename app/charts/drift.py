@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
+from numpy.typing import NDArray
 
 from app.charts import theme
 from app.charts.theme import Chart
-from app.views import words
 from app.views.drift import Side
 
 _BINS = 30
@@ -19,12 +17,11 @@ _TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 def similarities(now: Side, before: Side) -> Chart:
     """Shares of lookups by their candidate's similarity, now and before."""
     made = theme.figure(height=240)
-    edges = np.linspace(_low([*now.similarities, *before.similarities]), 1.0, _BINS + 1)
+    edges = _edges(now, before)
     for side, name, colour, dash in ((before, "before", theme.NEUTRAL, "dot"), (now, "now", theme.ACCENT, "solid")):
         if not side.similarities:
             continue
-        # The cosine of two equal vectors comes out a rounding error above 1.
-        values, _ = np.histogram(np.minimum(side.similarities, 1.0), edges)
+        values = _counted(side, edges)
         shares = values / values.sum() * 100
         made.add_scatter(
             x=(edges[:-1] + edges[1:]) / 2,
@@ -75,32 +72,50 @@ def _shares(side: Side) -> list[float]:
     return [n / total * 100 for n in side.largest]
 
 
-def _low(values: Sequence[float]) -> float:
-    return min([*values, _HIGHEST_START])
+def _edges(now: Side, before: Side) -> NDArray[np.float64]:
+    return np.linspace(min([*now.similarities, *before.similarities, _HIGHEST_START]), 1.0, _BINS + 1)
+
+
+def _counted(side: Side, edges: NDArray[np.float64]) -> NDArray[np.int64]:
+    # The cosine of two equal vectors comes out a rounding error above 1.
+    return np.histogram(np.minimum(side.similarities, 1.0), edges)[0].astype(np.int64)
 
 
 def rank_rows(now: Side, before: Side) -> list[dict[str, object]]:
-    both = [_shares(side) for side in (now, before)]
+    """Return the ranks that are drawn: lookups and their share of each window's; None where a window has no prompt of the rank."""
+    both = [(side.largest, _shares(side), side.entropy.n if side.entropy else 0) for side in (now, before)]
+    (mine, now_shares, n_now), (earlier, then_shares, n_before) = both
     return [
         {
             "rank": i + 1,
-            **{name: f"{shares[i]:.2f} %" if i < len(shares) else "" for name, shares in zip(("now", "before"), both, strict=True)},
+            "now %": round(now_shares[i], 3) if i < len(mine) else None,
+            "lookups now": mine[i] if i < len(mine) else None,
+            "n now": n_now,
+            "before %": round(then_shares[i], 3) if i < len(earlier) else None,
+            "lookups before": earlier[i] if i < len(earlier) else None,
+            "n before": n_before,
         }
-        for i in range(max(len(shares) for shares in both))
+        for i in range(max(len(mine), len(earlier)))
     ]
 
 
 def similarity_rows(now: Side, before: Side) -> list[dict[str, object]]:
-    rows = []
-    for side, name in ((now, "now"), (before, "before")):
-        if side.similarities:
-            low, middle, high = np.quantile(side.similarities, [0.05, 0.5, 0.95])
-            row = {
-                "window": name,
-                "n": len(side.similarities),
-                "5 %": f"{low:.4f}",
-                "median": f"{middle:.4f}",
-                "95 %": f"{high:.4f}",
-            }
-            rows.append({**row, "from": words.instant(side.window.start_ms), "to": words.instant(side.window.end_ms)})
-    return rows
+    """Return the bins that are drawn: lookups with a candidate as near as that, and their share of each window's."""
+    edges = _edges(now, before)
+    mine, earlier = (_counted(side, edges) for side in (now, before))
+    n_now, n_before = int(mine.sum()), int(earlier.sum())
+    if not n_now and not n_before:
+        return []
+    return [
+        {
+            "similarity from": round(float(low), 4),
+            "similarity to": round(float(high), 4),
+            "now %": round(float(k_now / n_now * 100), 3) if n_now else None,
+            "lookups now": int(k_now),
+            "n now": n_now,
+            "before %": round(float(k_before / n_before * 100), 3) if n_before else None,
+            "lookups before": int(k_before),
+            "n before": n_before,
+        }
+        for low, high, k_now, k_before in zip(edges[:-1], edges[1:], mine, earlier, strict=True)
+    ]

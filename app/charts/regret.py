@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.analysis.granularity import Granularity
 from app.analysis.regret import Amount, Findings
 from app.charts import theme
 from app.charts.theme import Chart
+from app.views import granularity as granularity_view
 from app.views import regret, words
 from app.views.regret import Row
 from app.views.regret_past import Point
@@ -145,6 +147,30 @@ def lifetimes(found: Findings) -> Chart:
     theme.ratio_axis(made)
     title = "Lookups missed, by lifetime"
     return Chart(title, made, f"{title}: a falling line, today's point marked")
+
+
+def granularity(found: Sequence[Granularity]) -> Chart:
+    """What each size of unit saves of a trace: tokens of the prefill, and prompts with a hit."""
+    made = theme.figure(height=260)
+    units = [str(row["unit"]) for row in granularity_view.rows(found)]
+    drawn = (
+        ("prefill saved", theme.ACCENT, "", [(one.saved_tokens, one.total_tokens) for one in found]),
+        ("prompts with a hit", theme.NEUTRAL, "/", [(one.hits, one.prompts) for one in found]),
+    )
+    for name, colour, shape, counts in drawn:
+        made.add_bar(
+            x=units,
+            y=[k / n * 100 if n else None for k, n in counts],
+            name=name,
+            marker={"color": colour, "line": {"width": 0}, "pattern": {"shape": shape, "size": 6, "solidity": 0.2}},
+            customdata=[f"{k:,} of {n:,}" for k, n in counts],
+            hovertemplate="%{y:.1f} %, %{customdata}",
+        )
+    made.update_layout(barmode="group")
+    made.update_xaxes(type="category", title={"text": "unit that is cached", "font": {"size": 12}})
+    theme.ratio_axis(made)
+    title = f"What each size of unit saves, n = {words.count(found[0].prompts if found else 0)} prompts"
+    return Chart(title, made, f"{title}: two bars for each size, from a block of tokens to the whole prompt")
 
 
 def _today(made: object, at: float, found: Findings) -> None:

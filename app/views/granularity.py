@@ -91,6 +91,8 @@ def rows(found: Sequence[Granularity]) -> list[dict[str, Any]]:
             "prompts with a hit": one.hits / one.prompts * 100 if one.prompts else None,
             "units stored": one.stored,
             "tokens held": one.held_tokens,
+            "prompts in all": one.prompts,
+            "tokens in all": one.total_tokens,
         }
         for one in found
     ]

@@ -323,6 +323,7 @@ def space_rows(found: Findings) -> list[dict[str, Any]]:
             "missed, today's lifetime": point.miss_ratio * 100,
             "missed, no expiry": plain[point.at] * 100 if point.at in plain else None,
             "hits": round(point.saved.hits),
+            "n": found.lookups,
             "saved": words.money(point.saved.usd),
             "time saved": words.duration_ms(point.saved.ms),
         }
@@ -336,6 +337,7 @@ def lifetime_rows(found: Findings) -> list[dict[str, Any]]:
             "lifetime": words.age(point.at) + (" (today)" if point.at == found.ttl_ms else ""),
             "missed": point.miss_ratio * 100,
             "hits": round(point.saved.hits),
+            "n": found.lookups,
             "saved": words.money(point.saved.usd),
             "time saved": words.duration_ms(point.saved.ms),
             "space it takes": "" if point.space is None else space_words(point.space, found),

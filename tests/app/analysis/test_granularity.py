@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.analysis.granularity import WHOLE, Granularity, Prompt, replay
+from app.charts import regret as charts
 from app.views import granularity
 from tests.app.analysis.test_oracle import MOONCAKE
 
@@ -59,7 +60,11 @@ def test_mooncake_s_prompts_share_beginnings_not_wholes() -> None:
     assert whole.saved_tokens == sum(tokens * (times - 1) for (_, tokens), times in asked.items())
     assert 0 < (whole.saved_ratio or 0) < 0.1
     assert view.sentence.startswith("Blocks of 512 tokens would save ")
-    assert [row["unit"] for row in granularity.rows(view.found)][-1] == "whole prompt"
+    table = granularity.rows(view.found)
+    assert [row["unit"] for row in table][-1] == "whole prompt"
+    drawn = {trace.name: list(trace.y) for trace in charts.granularity(view.found).figure.data}
+    assert drawn == {name: [row[name] for row in table] for name in ("prefill saved", "prompts with a hit")}
+    assert {row["prompts in all"] for row in table} == {12_031}
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,20 @@ def test_ranks_are_shares_of_each_window_by_rank() -> None:
     made = {trace.name: list(trace.y) for trace in drift.ranks(NOW, BEFORE).figure.data}
     assert made == {"before, n = 1": [100.0], "now, n = 4": [75.0, 25.0]}
     assert drift.rank_rows(NOW, BEFORE) == [
-        {"rank": 1, "now": "75.00 %", "before": "100.00 %"},
-        {"rank": 2, "now": "25.00 %", "before": ""},
+        {"rank": 1, "now %": 75.0, "lookups now": 3, "n now": 4, "before %": 100.0, "lookups before": 1, "n before": 1},
+        {"rank": 2, "now %": 25.0, "lookups now": 1, "n now": 4, "before %": None, "lookups before": None, "n before": 1},
     ]
 
 
 def test_similarities_add_up_to_all_of_each_window() -> None:
     assert [round(sum(trace.y), 6) for trace in drift.similarities(NOW, BEFORE).figure.data] == [100.0, 100.0]
-    assert [row["n"] for row in drift.similarity_rows(NOW, BEFORE)] == [2, 1]
+    rows = drift.similarity_rows(NOW, BEFORE)
+    drawn = {trace.name[:3]: list(trace.y) for trace in drift.similarities(NOW, BEFORE).figure.data}
+    assert len(rows) == 30
+    assert [row["now %"] for row in rows] == drawn["now"]
+    assert [row["before %"] for row in rows] == drawn["bef"]
+    assert {(row["n now"], row["n before"]) for row in rows} == {(2, 1)}
+    assert drift.similarity_rows(NOTHING, NOTHING) == []
 
 
 def test_window_without_data_has_no_line() -> None:

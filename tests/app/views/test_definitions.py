@@ -17,14 +17,14 @@ TEXTS = frozenset(
     re.split(
         r"\|",
         "act|answered by|at (UTC)|asked (UTC)|became|begun (UTC)|best knob|by|cache|call|can be warmed"
-        "|candidate|command|demo|detail|dialect|dimension|entry|expires (UTC)|finding|first|fitted (UTC)"
-        "|for example|from|held out|how|in|instance|its own hits say|kind|knob|label|labels|last error"
+        "|candidate|command|demo|detail|dialect|dimension|entry|entry ids|expires (UTC)|finding|first|fitted (UTC)"
+        "|for example|held out|how|in|instance|its own hits say|kind|knob|label|labels|last error"
         "|lifetime|line|meaning|measure|method|metric|misleads|missing|mode|model|name|namespace|new"
         "|normaliser|notes|outcome|policy|prompt|provider|provisional|reason|reclaim|record|role|rule"
         "|rule for cached tokens|scope|server|service|set (UTC)|shape|so this is hidden|source|start (UTC)"
-        "|state|stored (UTC)|switch|system|taken as|tenant|threshold|time|time (UTC)|time to live|to|trace"
+        "|state|stored (UTC)|switch|system|taken as|tenant|threshold|time|time (UTC)|time to live|trace"
         "|trace id|traces|type|undo|unit|until (UTC)|values to blame|vanished|verdict|verification|what|what changed"
-        "|what it is|what it means|when it is full|which|window|worth it",
+        "|what it is|what it means|when it is full|which|worth it",
     )
 )
 

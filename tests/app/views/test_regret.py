@@ -123,6 +123,7 @@ def test_figures_mark_today_on_a_fixed_axis(found: analysis.Findings, tmp_path: 
 
 def test_tables_hold_the_figures_numbers(found: analysis.Findings) -> None:
     assert [row["missed"] for row in regret.lifetime_rows(found)] == [point.miss_ratio * 100 for point in found.ttl_curve]
+    assert {row["n"] for row in [*regret.lifetime_rows(found), *regret.space_rows(found)]} == {found.lookups}
     assert sum(" (today)" in row["lifetime"] for row in regret.lifetime_rows(found)) == 1
     assert regret.tournament_rows(found)[-1]["policy"] == "Belady, offline"
     assert len(regret.knob_rows(found)) == len(found.knobs)
