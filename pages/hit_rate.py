@@ -32,8 +32,9 @@ def body() -> None:
     states.sampled(sampled_note(loaded.counts))
     chrome.dials(hit_rate.coverage_dials(loaded))
     chrome.dials(worth.dials(loaded.worth))
+    view = hit_rate_panel.marked(view, answer := why_panel.answer(selection, window))
     rows = hit_rate_panel.rate(view, loaded)
-    why_panel.panel(why_panel.answer(selection, window))
+    why_panel.panel(answer)
     panels.chart(rates.outcomes(loaded.buckets, window, view.marks), rows=rows, key="outcomes", on_point=filters.since)
     st.markdown("**Hit rate by namespace, tenant and model**")
     bar = tables.percent_bar

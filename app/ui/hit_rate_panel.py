@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from app.charts import rates
 from app.ui import filters, handles, panels
-from app.views import hit_rate
+from app.views import hit_rate, marks
 from app.views.hit_rate import HitRate, Loaded
+from app.views.why import Why
 from storage.reads.window import Window
 
 
@@ -21,6 +24,11 @@ def load(selection: filters.Selection, window: Window, now_ms: int) -> HitRate:
         before_name=selection.before_name,
         usd_per_hour=handles.config().cache_usd_per_hour,
     )
+
+
+def marked(view: HitRate, answer: Why) -> HitRate:
+    """Return the view with what the answer found to have changed on its charts too."""
+    return replace(view, marks=marks.with_changes(view.marks, answer.events, view.window))
 
 
 def rate(view: HitRate, loaded: Loaded) -> list[dict[str, object]]:

@@ -7,7 +7,7 @@ import streamlit as st
 from app.charts import latency, rates
 from app.ui import chrome, drift_panel, filters, handles, links, panels, regret_panel, states, tables, why_panel
 from app.ui.text import literal
-from app.views import drift_rows, overview, overview_rows, regret, regret_past, why_rows
+from app.views import drift_rows, marks, overview, overview_rows, regret, regret_past, why_rows
 from app.views import rates as rates_view
 from app.views.overview import Overview, Traffic
 from app.views.why import Why
@@ -35,7 +35,8 @@ def draw(view: Overview, traffic: Traffic, selection: filters.Selection) -> None
     why_panel.line(answer)
     four(view, traffic, selection)
     regret_panel.line(selection.scope.namespace, view.now_ms)
-    chart = rates.outcomes(traffic.buckets, view.window, view.marks)
+    marked = marks.with_changes(view.marks, answer.events, view.window)
+    chart = rates.outcomes(traffic.buckets, view.window, marked)
     panels.chart(chart, rows=overview_rows.outcome_rows(traffic), key="outcomes", on_point=panels.to_why)
     left, right = st.columns([8, 5])
     with left:
@@ -44,7 +45,7 @@ def draw(view: Overview, traffic: Traffic, selection: filters.Selection) -> None
         _changes(answer)
     chrome.dials(overview_rows.share_dials(traffic))
     chrome.dials(overview_rows.other_dials(traffic))
-    chart = latency.figure(traffic.latency, view.window, view.marks)
+    chart = latency.figure(traffic.latency, view.window, marked)
     panels.chart(chart, rows=overview_rows.latency_rows(traffic), key="latency", on_point=panels.to_why)
 
 

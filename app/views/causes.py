@@ -11,7 +11,7 @@ from app.analysis.intervals import Difference
 from app.views import words
 from app.views.decision import reason_in_words
 from storage.reads.acts import Mark
-from storage.reads.changes import Versions
+from storage.reads.changes import Evicted, Versions
 from storage.reads.window import MINUTE_MS, Window
 
 DIMENSION_NAMES = {
@@ -29,6 +29,7 @@ _LATE_MS = 3 * MINUTE_MS  # so much too early a change is found now and then; wh
 _ALIKE = 0.95  # a segment that holds so much of both sides is no part of them: all changed alike
 _CACHE_EVENTS = (
     *("purge", "undo", "switch", "threshold", "normaliser", "verification", "warmup", "policy", "generation", "embedder", "restart"),
+    "eviction",
 )
 _MODEL_EVENTS = ("model", "model version")
 # Why a lookup missed that the cache itself is the cause of.
@@ -44,16 +45,21 @@ _CACHE_REASONS = (
     "request",
 )
 _MOST_EVENTS = 40
+_SURGE, _SURGE_N = 3, 30  # of so few, or less than threefold, chance and a warming cache are as likely
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that changed. kind: an act's kind, or what telemetry shows. namespace: '' = not of one namespace."""
+    """Something that changed. kind: an act's kind, or what telemetry shows. namespace: '' = not of one namespace.
+
+    seen: the compared lookups or counters show it; no mark of a chart was made of it yet.
+    """
 
     at_ms: int
     kind: str
     namespace: str
     what: str
+    seen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +120,27 @@ def versions_changed(
             told = f"{what} of {words.name(name)}: {_values(earlier[name])} → {_values(later[name])}"
             if kind == "generation":
                 told = f"new generation of {words.name(name)}: it was purged or restored"
-            found.append(Event(at_ms, kind, "" if kind == "model version" else name, told))
+            found.append(Event(at_ms, kind, "" if kind == "model version" else name, told, seen=True))
     if embedder_before and embedder_now and embedder_before != embedder_now:
         told = f"embedder: {words.one_line(embedder_before, 40)} → {words.one_line(embedder_now, 40)}"
-        found.append(Event(window.start_ms, "embedder", "", told))
+        found.append(Event(window.start_ms, "embedder", "", told, seen=True))
     return sorted(found, key=lambda event: event.at_ms)[:_MOST_EVENTS]
+
+
+def surges(found: Sequence[Evicted], length_ms: int) -> list[Event]:
+    """Return the gateways that evicted three times as many entries in this time as in as long before it, and 30 or more."""
+    return [
+        Event(
+            one.at_ms,
+            "eviction",
+            "",
+            f"evictions of {words.name(one.service, 40)}: {words.count(one.after)} entries left memory for want of space in "
+            f"{words.age(length_ms)}, {words.count(one.before)} in as long before",
+            seen=True,
+        )
+        for one in found
+        if one.after >= _SURGE_N and one.after >= _SURGE * one.before
+    ]
 
 
 def _namespace(row: Versions) -> str:

@@ -18,12 +18,13 @@ from storage.reads import changes, hit_rate
 from storage.reads.acts import Mark
 from storage.reads.changes import DIMENSIONS, Example, Segments
 from storage.reads.hit_rate import Cell, Count
-from storage.reads.window import MINUTE_MS, Scope, Window, coarse, extent, horizons
+from storage.reads.window import HOUR_MS, MINUTE_MS, Scope, Window, coarse, extent, horizons
 from storage.store import Store
 
 TELEMETRY = "Telemetry database"
 FEW = 30  # eligible lookups of a window below which nothing is decomposed
 _MOST_BLOCKS = 360
+_EVICTIONS_MS = 6 * HOUR_MS  # of counters this much is read on each side of the change: a surge is near it, or explains nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,9 @@ def _over(conn: Connection, side: Window, scope: Scope, whole: Counts) -> Ratio 
 
 def _versions(conn: Connection, sides: Sides, scope: Scope, earlier: Segments, mine: Segments) -> list[Event]:
     embedders = [changes.embedder(conn, side, scope) for side in (sides.before, sides.now)]
-    return causes.versions_changed(earlier.versions, mine.versions, embedders[0], embedders[1], sides.now)
+    found = causes.versions_changed(earlier.versions, mine.versions, embedders[0], embedders[1], sides.now)
+    length = min(sides.now.length_ms, sides.before.length_ms, _EVICTIONS_MS)
+    return [*found, *causes.surges(changes.evictions(conn, sides.now.start_ms, length), length)]
 
 
 def _examples(conn: Connection, sides: Sides, scope: Scope, first: Segment, *, fell: bool) -> list[Example]:

@@ -35,7 +35,7 @@ def marks(conn: Connection, window: Window, *, namespace: str | None = None, lim
         select(*columns)
         .where(act_events.c.at_ms >= window.start_ms, act_events.c.at_ms < window.end_ms)
         .where(act_events.c.event.in_(("done", "undone", "failed")))
-        .where(act_events.c.kind.in_(("purge", "undo", "switch", "threshold", "normaliser", "warmup")))
+        .where(act_events.c.kind.in_(("purge", "undo", "switch", "threshold", "normaliser", "verification", "warmup")))
         .order_by(act_events.c.seq.desc())
         .limit(limit)
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
 from storage.models import telemetry_metadata
 from storage.payloads import unpack
@@ -206,6 +206,47 @@ def resets(conn: Connection, window: Window, *, limit: int = 50) -> list[Reset]:
         .limit(limit)
     )
     return [Reset(*row) for row in conn.execute(query)][::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """Entries that left a scraped gateway's memory tier for want of space, before and after a time. at_ms: the first reading after it."""
+
+    service: str
+    at_ms: int
+    before: int
+    after: int
+
+
+_REMOVALS = "cachescope_removals_total"
+_FOR_SIZE = func.json_extract(samples.c.labels, "$.cause") == "size"
+
+
+def evictions(conn: Connection, at_ms: int, length_ms: int) -> list[Evicted]:
+    """Return what scraped gateways evicted in as long before the time as after it, by service. A restart's first value counts whole."""
+    earlier = func.lag(samples.c.value).over(partition_by=(samples.c.source_id, samples.c.labels), order_by=samples.c.at_ms)
+    ids = [row[0] for row in conn.execute(select(senders.c.id).where(senders.c.kind == "scrape"))]
+    series = (
+        select(samples.c.source_id, samples.c.at_ms, samples.c.value, earlier.label("earlier"))
+        .where(samples.c.source_id.in_(ids), samples.c.name == _REMOVALS, _FOR_SIZE)
+        .where(samples.c.at_ms >= at_ms - length_ms, samples.c.at_ms < at_ms + length_ms)
+        .subquery()
+    )
+    grown = case((series.c.value < series.c.earlier, series.c.value), else_=series.c.value - series.c.earlier)
+    after = series.c.at_ms >= at_ms
+    query = (
+        select(
+            senders.c.service,
+            func.min(case((after, series.c.at_ms))),
+            func.sum(case((after, 0.0), else_=grown)),
+            func.sum(case((after, grown), else_=0.0)),
+        )
+        .join(senders, senders.c.id == series.c.source_id)
+        .where(series.c.earlier.is_not(None))
+        .group_by(senders.c.service)
+        .order_by(senders.c.service)
+    )
+    return [Evicted(service, first, round(before), round(now)) for service, first, before, now in conn.execute(query) if first is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from engine import semconv
 from storage import counters, metrics
 from storage.errors import StoreMissing
 from storage.reads import changes
+from storage.reads.acts import Mark
 from storage.reads.window import Scope, Window
 from storage.rows import SampleRow, Scrape, SourceKey
 from storage.store import Store, open_ops
@@ -294,6 +295,43 @@ def test_a_restart_seen_in_scraped_counters_is_a_mark(tmp_path: Path, processes:
     expected = [("restart", NOW - 30_000), ("restart", NOW - 15_000)][: 2 if len(series) > 1 else 1]
     assert [(mark.kind, mark.at_ms) for mark in found] == expected
     assert view.marks == found
+
+
+def test_an_eviction_surge_is_a_change_and_a_mark(tmp_path: Path) -> None:
+    store, ops = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
+    telemetry.seed(store, now_ms=NOW, hours=1, per_minute=8)
+    for target, each in (("busy", 40.0), ("calm", 1.0)):
+        value = 100.0
+        for at in range(NOW - 40 * 60_000, NOW, 2 * 60_000):
+            value += each if at >= AT else 1.0
+            causes_of = [("size", value), ("expired", value * 1_000)]
+            found = [SampleRow("cachescope_removals_total", metrics.labels_text({"cause": c}), "counter", at, n) for c, n in causes_of]
+            counters.write_scrape(store, SourceKey("scrape", target), Scrape(at, found), now_ms=at, max_series=1)
+    asked = {"window": HOUR, "before": HOUR.previous, "before_name": "before", "scope": Scope(), "since_ms": AT}
+    view = why.load(lambda: store, lambda: ops, **asked)  # type: ignore[arg-type]
+    store.close()
+    ops.close()
+    (event,) = [event for event in view.events if event.kind == "eviction"]
+    assert event.what == "evictions of busy: 400 entries left memory for want of space in 20 min, 9 in as long before"
+    (mark,) = [mark for mark in marks.with_changes((), view.events, HOUR) if mark.kind == "eviction"]
+    assert (mark.at_ms, mark.detail) == (AT, event.what.removeprefix("evictions "))
+
+
+def test_changes_seen_in_lookups_are_marks_and_many_are_put_together() -> None:
+    old = changes.Versions("faq", "m", "", 1, "on", 0.9, "g", AT - 60_000, AT, 9)
+    new = changes.Versions("faq", "m", "", 2, "on", 0.8, "g", AT, AT + 60_000, 9)
+    events = causes.versions_changed([old], [new], "old-embedder", "new-embedder", Window.of(AT, NOW))
+    found = marks.with_changes((), events, HOUR)
+    assert {(mark.kind, mark.detail) for mark in found} >= {
+        ("policy", "of faq: 1 → 2"),
+        ("threshold", "of faq: 0.9 → 0.8"),
+        ("embedder", "old-embedder → new-embedder"),
+    }
+    acted = [Mark(f"{n}", HOUR.start_ms + n * 1_000, "purge", "done", f"ns-{n % 5}", "ann") for n in range(200)]
+    grouped = marks.with_changes(acted, events, HOUR)
+    assert len(grouped) < 24
+    assert any(mark.detail.startswith("150 times from ") and mark.detail.endswith("of ns-0, ns-1 and ns-2 and 2 more") for mark in grouped)
+    assert {mark.kind for mark in found} < {mark.kind for mark in grouped}
 
 
 def test_storage_s_names_are_those_of_engine_and_analysis() -> None:
