@@ -134,7 +134,7 @@ def surges(found: Sequence[Evicted], length_ms: int) -> list[Event]:
             one.at_ms,
             "eviction",
             "",
-            f"evictions of {words.name(one.service, 40)}: {words.count(one.after)} entries left memory for want of space in "
+            f"evictions of {words.name(one.service, 40)}: {words.count(one.after)} entries left memory or the store for want of space in "
             f"{words.age(length_ms)}, {words.count(one.before)} in as long before",
             seen=True,
         )

@@ -210,7 +210,10 @@ def resets(conn: Connection, window: Window, *, limit: int = 50) -> list[Reset]:
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """Entries that left a scraped gateway's memory tier for want of space, before and after a time. at_ms: the first reading after it."""
+    """Entries that left memory, or were removed from the store, for want of space: of a scraped gateway, before and after a time.
+
+    at_ms: the first reading after it.
+    """
 
     service: str
     at_ms: int

@@ -312,7 +312,7 @@ def test_an_eviction_surge_is_a_change_and_a_mark(tmp_path: Path) -> None:
     store.close()
     ops.close()
     (event,) = [event for event in view.events if event.kind == "eviction"]
-    assert event.what == "evictions of busy: 400 entries left memory for want of space in 20 min, 9 in as long before"
+    assert event.what == "evictions of busy: 400 entries left memory or the store for want of space in 20 min, 9 in as long before"
     (mark,) = [mark for mark in marks.with_changes((), view.events, HOUR) if mark.kind == "eviction"]
     assert (mark.at_ms, mark.detail) == (AT, event.what.removeprefix("evictions "))
 
