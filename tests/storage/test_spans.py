@@ -244,7 +244,8 @@ def independent(raw: list[tuple[LookupRow, str]], width_ms: int) -> dict[tuple[A
             sketch.add(row.duration_ms)
 
         def values(name: str, members: list[LookupRow] = members) -> list[Any]:
-            return [value for row in members if (value := getattr(row, name)) is not None]
+            told = [value for row in members if (value := getattr(row, name)) is not None]
+            return told if name == "duration_ms" else [value for value in told if value >= 0]  # a negative number is none
 
         def total(name: str, factor: int) -> int:
             return sum(round(value * factor) for value in values(name))
