@@ -62,6 +62,11 @@ def _known(word: str) -> bool:
     return word in lexicon.STOP or stem(wordnet.BASE.get(word, word)) in wordnet.GROUPS
 
 
+def _graded(piece: Piece) -> bool:
+    """Return whether a minus may follow that is its own: O-, A-, x-, HIV-."""
+    return piece.letter() or (piece.kind == "word" and piece.text.isupper())
+
+
 @dataclass(slots=True)
 class Sight:
     """A sign and its neighbours. before, after: without blanks, NOTHING at the ends of the text. near, close: whether these
@@ -133,15 +138,17 @@ class Sight:
     def _hyphen(self) -> bool:
         before, after = self.before, self.after
         if self.near and self.close:
-            if before.kind == after.kind == "han":
-                return True
+            if before.kind == "han":  # -18 after a Han, kana or Hangul letter: no hyphen stands there
+                return after.kind in {"han", "number"}
+            if after.kind == "han":  # O- before one
+                return before.strong or before.kind == "number" or _graded(before)
             name = before.letter() and before.text.isupper() and after.kind == "number"  # F-16
             words = any(side.kind in {"word", "han"} and len(side.text) > 1 for side in (before, after))
             return before.strong or not (name or words)
         if self.close:
             return after.kind != "han"
         if self.near:  # O-, A-
-            return before.strong or (before.kind == "word" and len(before.text) <= _SHORT and before.text.isupper())
+            return before.strong or _graded(before)
         return before.operand() and after.joins()
 
     def _slash(self) -> bool:

@@ -60,7 +60,8 @@ _STEPS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (re.compile(rf"\b(?:minus|negative)\s+(?:(?=\d)|({'|'.join(en.NUMBER_WORDS)})\b)", re.I), lambda m: "-" + (str(en.NUMBER_WORDS[m[1].lower()]) if m[1] else "")),
     (re.compile(r"(?<=\d)\s*degrees?\b", re.I), "°"),
     (re.compile(r"(?<=\d)\s?°\s?(?=[CF]\b|celsius|fahrenheit)", re.I | re.A), " "),
-    # Two numbers around a dash: one form, whatever the blanks.
+    # Two numbers around a dash: one form, whatever the blanks, and with their unit once: 5度-10度.
+    (re.compile(r"(?<=\d)([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{1,3})\s*[-~到至]\s*(?=\d+(?:\.\d+)?\1)"), "-"),
     (re.compile(r"(?<=\d)\s*-\s*(?=\d)"), "-"),
 )  # fmt: skip
 
