@@ -12,7 +12,7 @@ import orjson
 
 from engine.verify import english, letters, names, quantities, signs, units
 from engine.verify.chinese import read as read_chinese
-from engine.verify.written import raised
+from engine.verify.written import raised, spelled
 
 VERSION = 4  # part of every parse: parses of another version are never compared
 _BEGIN = f'{{"v":{VERSION},'
@@ -76,7 +76,7 @@ def parse(text: str) -> str:
     only if they have one digest), h hash of a text that was cut.
     """
     exact = unicodedata.normalize("NFC", text[:MAX_CHARS].encode("utf-8", "replace").decode())[:MAX_CHARS]
-    clean = raised(_AREA.sub(r" sq\1", exact))
+    clean = raised(_AREA.sub(r" sq\1", spelled(exact)))
     clean = unicodedata.normalize("NFKC", clean)[: 2 * MAX_CHARS]
     clean = clean.replace("’", "'").replace("‘", "'")
     lang = language(clean)

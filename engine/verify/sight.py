@@ -16,6 +16,13 @@ from engine.verify.written import SPOKEN_OF, TAKEN
 _ORDERED = frozenset("< > <= >= -> <- => <=> <-> >> <<".split())
 _NAMED = frozenset("is does do did the a an use using used of symbol sign operator character called type".split()) | {SPOKEN_OF}
 _SAID_OF = frozenset("do mean means called sign symbol operator character".split())
+# After these a mark between blanks is what is treated: split by , and escape -
+_TREATED = frozenset(
+    """replace escape split separate by with on for type press insert remove delete find search put write print match cd ls rm cp mv use using
+    explain""".split()
+)
+_FOLDERS = frozenset("cd ls rm cp mv cat grep find git add cmd".split())
+_APART = frozenset((",", ";", ":", ".", "..", "'", '"'))  # what says something where it stands between blanks
 _ASKED_OF = re.compile("[里中用的号是有]$")
 _ASKING = re.compile("[是和有怎符运的与代表]")
 _ABBREVIATED = frozenset("eg ie am pm".split())
@@ -71,6 +78,7 @@ def _graded(piece: Piece) -> bool:
 class Sight:
     """A sign and its neighbours. before, after: without blanks, NOTHING at the ends of the text. near, close: whether these
     touch it. ends: nothing but ends of sentences follows up to the next blank. first: a word of its sentence stands before it, no more.
+    apart: this mark stands between blanks in this text even where it is punctuation. typed: the text holds a command.
     """
 
     text: str
@@ -80,13 +88,14 @@ class Sight:
     close: bool
     ends: bool
     first: bool
+    apart: bool
+    typed: bool
 
     def kept(self) -> bool:
         """Return whether it is a sign rather than punctuation of a sentence."""
         text = self.text
-        if text not in {SPOKEN_OF, TAKEN} and not self.near and not self.close and self.before.text.lower() in _NAMED:
-            # A dash or a quote that stands alone is one badly set more often than one spoken of.
-            return text not in {"-", "--", "'", '"'} or self.before.text == SPOKEN_OF or self.after.text.lower() in _SAID_OF
+        if text not in {SPOKEN_OF, TAKEN} and not self.near and not self.close and self._alone():
+            return True
         judge = _JUDGED.get(text)
         if judge is not None:
             return judge(self)
@@ -98,6 +107,19 @@ class Sight:
         if category in {"Ps", "Pe"}:  # ⌊x⌋, but no quotation
             return not ("\u3008" <= text <= "\u301f" or text >= "\ufe10")
         return text in _MARKED or not category.startswith(("P", "Z", "Cf"))
+
+    def _alone(self) -> bool:
+        """Return whether a sign between blanks is spoken of."""
+        text, before, after = self.text, self.before.text.lower(), self.after.text.lower()
+        if before == SPOKEN_OF or after in _SAID_OF or text == "..":
+            return True
+        if text in {"-", "--"}:  # a dash after a common word is punctuation more often
+            return before in _TREATED or (self.typed and bool(before and after))
+        if text in {"'", '"'} and self.apart:
+            return False
+        if before in _NAMED or (before in _TREATED and bool(after or before in _FOLDERS)):
+            return True
+        return text in _APART and not self.apart and bool(before) and (bool(after) or text == ".")
 
     def takes(self) -> tuple[bool, bool]:
         """Return whether what stands before and after it belongs to its span."""
@@ -157,7 +179,7 @@ class Sight:
             return True
         if before.kind == "number":
             return after.kind != "word" or after.letter()
-        return not (before.prose() and after.prose())
+        return not self.near or not (before.prose() and after.prose())
 
     def _colon(self) -> bool:
         if self.close and not self.near:
@@ -201,7 +223,9 @@ class Sight:
         return (self.after.kind == "number" or self.after.letter()) and self.near == self.close
 
     def _tilde(self) -> bool:
-        return self.close and self.before.kind != "han"
+        if self.near or self.close:
+            return self.close and self.before.kind != "han"
+        return "han" not in {self.before.kind, self.after.kind}
 
     def _degree(self) -> bool:
         return "han" not in {self.before.kind, self.after.kind}

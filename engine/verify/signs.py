@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections import Counter
 
 from engine.verify import units
 from engine.verify.sight import NOTHING, Piece, Sight
-from engine.verify.written import TAKEN, written
+from engine.verify.written import BLANK, TAKEN, command, written
 
 MAX_SPANS = 64
 _SPAN_CHARS = 48  # of a span as it is kept; a longer one ends in a digest of all of it
@@ -28,10 +29,13 @@ _TOKEN = re.compile(
 )
 _ADDRESS = re.compile(r"https?://([^\s\"'<>，。]{3,200})|([\w.+-]{1,64}@[\w-]+\.[\w.-]{1,64})", re.ASCII)
 _QUOTED = re.compile(r"(?<![\w(\[{=+])([\"'])(?!\s)([^\"\n]{2,200}?)(?<!\s)\1(?!\w)")
-_PICTURES = re.compile("(?:[\U0001f1e6-\U0001faff\u2600-\u27bf\U0001f3fb-\U0001f3ff]\\s*)+")
-_SYMMETRIC = frozenset(("", *"and or vs versus with 和 与 跟 同 及 或 还是".split()))
+# But no star that counts, no sun that is a unit, no sharp or flat: 3★, M☉, B♭. Arrows are signs by now.
+_PICTURES = re.compile("(?:(?![☉♭♮♯➘➚]|(?<=[0-9])\\s?[★☆])[\U0001f1e6-\U0001faff\u2600-\u27bf\U0001f3fb-\U0001f3ff]\\s*)+")
+_APART = re.compile(r"\s[.?!。？！]\s*$")  # a text whose last sentence ends apart from its last word has all its punctuation so
+_SYMMETRIC = frozenset(("", *"and or vs versus 和 与 跟 同 及 或 还是".split()))
 _BRACKETS = {")": "([", "]": "[(", "}": "{"}  # an interval may be open on one side
 _IDENTIFIER = re.compile(r"\w+$")
+_QUOTES = frozenset("'\"")
 _ENDING = frozenset(".,;:!?")
 _SOFT = frozenset(",;:")
 _CASELESS = re.compile(r"^(?:[cf](?:\+\+|#)|\.net|[a-z]{1,2}[+-]|[@#].*)$", re.I)  # written in small letters as often as not
@@ -48,23 +52,27 @@ def read(text: str) -> tuple[list[str], list[str]]:
 
     def address(match: re.Match[str]) -> str:
         found.append(((match[1] or match[2]).rstrip("/.,?!").casefold(), "."))
-        return f" {TAKEN} "
+        return f"{BLANK}{TAKEN}{BLANK}"
 
     plain = _ADDRESS.sub(address, plain)
     pictures = sorted({"".join(match[0].split()) for match in _PICTURES.finditer(plain)})
-    plain = _PICTURES.sub(f" {TAKEN} ", plain)
+    plain = _PICTURES.sub(f"{BLANK}{TAKEN}{BLANK}", plain)
     for _ in range(2):  # a quotation may hold another
-        plain = _QUOTED.sub(r" \2 ", plain)
+        plain = _QUOTED.sub(rf"{BLANK}\2{BLANK}", plain)
     pieces = [Piece(match.lastgroup or "", match[0]) for match in _TOKEN.finditer(plain)]
-    _mark(pieces)
+    typed = command(text)
+    _mark(pieces, tokenised=_APART.search(plain) is not None and not typed, typed=typed)
     found += _spans(pieces)
     return _bounded(_ordered(found)), pictures
 
 
-def _mark(pieces: list[Piece]) -> None:
-    """Say of each sign whether it is kept and what it takes with it."""
+def _mark(pieces: list[Piece], *, tokenised: bool, typed: bool) -> None:
+    """Say of each sign whether it is kept and what it takes with it. tokenised: punctuation stands apart from words in
+    this text. typed: it holds a command.
+    """
     solid = [place for place, piece in enumerate(pieces) if piece.kind != "blank"]
     pairs = _pairs(pieces, solid)
+    lone = Counter(piece.text for place, piece in enumerate(pieces) if piece.text in _QUOTES and _lone(pieces, place))
     seen: list[tuple[Piece, Sight]] = []
     for rank, place in enumerate(solid):
         piece = pieces[place]
@@ -81,7 +89,19 @@ def _mark(pieces: list[Piece]) -> None:
         before = pieces[solid[rank - 1]] if rank else NOTHING
         after = pieces[solid[rank + 1]] if rank + 1 < len(solid) else NOTHING
         close = rank + 1 < len(solid) and solid[rank + 1] == place + 1
-        sight = Sight(piece.text, before, after, near, close, ends=_run_ends(pieces, place), first=rank < _SHORT)
+        # Quotes that stand apart in twos are badly set.
+        quoted = piece.text in _QUOTES and lone[piece.text] % 2 == 0
+        sight = Sight(
+            piece.text,
+            before,
+            after,
+            near,
+            close,
+            ends=_run_ends(pieces, place),
+            first=rank < _SHORT,
+            apart=tokenised or quoted or _parted(pieces, place),
+            typed=typed,
+        )
         piece.strong = sight.kept()
         if piece.strong:
             seen.append((piece, sight))
@@ -92,6 +112,15 @@ def _mark(pieces: list[Piece]) -> None:
             _enclose(pieces, opening, closing)
     for piece, sight in seen:
         piece.left, piece.right = sight.takes()
+
+
+def _parted(pieces: list[Piece], place: int) -> bool:
+    """Return whether a blank beside it was put there for what was taken out: quotes, stress, an address."""
+    return any(BLANK in piece.text for piece in pieces[max(0, place - 1) : place + 2])
+
+
+def _lone(pieces: list[Piece], place: int) -> bool:
+    return all(not 0 <= near < len(pieces) or pieces[near].kind == "blank" for near in (place - 1, place + 1))
 
 
 def _enclose(pieces: list[Piece], opening: int, closing: int) -> None:

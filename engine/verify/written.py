@@ -14,17 +14,33 @@ from engine.verify import quantities
 _SAME = str.maketrans({
     "“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "‚": "'", "–": "-", "‐": "-", "‑": "-", "−": "-", "×": "*", "∗": "*", "⋅": "*", "÷": "/", "⁄": "/",
     "∕": "/", "≤": "<=", "≥": ">=", "⩽": "<=", "⩾": ">=", "≦": "<=", "≧": ">=", "≠": "!=", "→": "->", "⟶": "->", "←": "<-", "⟵": "<-", "⇒": "=>", "↔": "<->",
+    "➕": "+", "➖": "-", "✖": "*", "➗": "/", "♯": "#", "⬅": "<-", "⮕": "->",
     "∶": ":", "~": "~", "〜": "~", "￥": "¥", "™": "", "®": "", "℠": "", "ª": "a", "º": "o", "\ufe0e": "", "\ufe0f": "", "\u200d": "", "\u200b": "", "\ufeff": "", "\u00ad": "", "\ue000": "\ue002", "\ue001": "\ue002",
 })  # fmt: skip
+_SAME |= dict.fromkeys(
+    (0x2794, *range(0x2799, 0x27B0), *range(0x27B1, 0x27BF)), "->"
+)  # the arrows among the dingbats; two of them rise or fall
+del _SAME[0x279A]
 _FOLDED = frozenset("wide narrow compat initial medial final isolated noBreak small square vertical".split())
 # Before a mark that is quoted and spoken of: `;` or "." are signs then, whatever they are in a sentence.
 SPOKEN_OF = "\ue000"
 TAKEN = "\ue001"  # in the place of what is compared elsewhere: a date, a time, an address
+BLANK = "\x1f"  # a blank that was not in the text: no mark is said to stand alone beside it
 _CURLY = re.compile("[“「]([^”」\n]{2,200})[”」]")  # as prose quotes; code has straight ones
 _STRANGE = re.compile(r"[^\x00-\x7f\u3400-\u9fff\uac00-\ud7a3]")
 _RAISED = re.compile("[²³¹ʰ-ʸˠ-ˤᴬ-ᵡᵸᶛ-ᶿ⁰-ⁿ]+")
 _LOWERED = re.compile("([A-Za-z)]?)([ᵢ-ᵪ₀-ₜⱼ]+)([0-9A-Za-z]?)")
 
+_WITH = re.compile(r"(?<![\w/.-])w/(?:(o)(?![\w/.])|(?=\s|[A-Za-z]{2,}(?![\w/.]\w)))\s*", re.I)
+# Where one of these stands a star is no stress, and a full stop apart from all a folder.
+_COMMAND = re.compile(
+    r"(?<![\w-])(?:rm|ls|cd|cp|mv|grep|egrep|rg|chmod|chown|mkdir|rmdir|sed|awk|git|ssh|scp|tar|curl|wget|sudo|bash|zsh|npm|pip|docker|rsync|ln"
+    r"|xargs|cmd|wildcards?|glob|globs|regex|regexp|(?:delete|remove|find|list|copy|move|match|matching|search)\b.{1,80}\bfiles?)(?![\w-])"
+    r"|(?:^|\s)--?[A-Za-z][\w-]*", re.I)  # fmt: skip
+_STRESS = re.compile(
+    r"(?<![\w*])(?:(\*{2,3})(?=[^\W\d_]{2})([^*\n]{1,200}?[^\W\d_])\1|\*(?=[^\W\d_]{2}[^*\n]* )([^*\n]{1,200}?[^\W\d_])\*)(?![\w*])"
+)
+_SMILES = {")": "🙂", "(": "🙁", "D": "😀", "P": "😛"}
 _LENGTHS = {
     form: name
     for name, forms in {"m": "m meter meters metre metres", "km": "km kilometer kilometers kilometre kilometres", "cm": "cm centimeter centimeters centimetre centimetres",
@@ -38,15 +54,14 @@ _DIGITS = "零〇一二两三四五六七八九十百千"
 
 _STEPS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     # What other rules compare: dates, times, and abbreviations whose slash is none.
-    (re.compile(r"(?<!\d)\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d{2})(?![\d/])"), f" {TAKEN} "),
-    (re.compile(r"(?<![\d:])\d{1,2}:\d{2}(?::\d{2})?(?![\d:])"), f" {TAKEN} "),
+    (re.compile(r"(?<!\d)\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d{2})(?![\d/])"), f"{BLANK}{TAKEN}{BLANK}"),
+    (re.compile(r"(?<![\d:])\d{1,2}:\d{2}(?::\d{2})?(?![\d:])"), f"{BLANK}{TAKEN}{BLANK}"),
     (re.compile(r"\b(?:w/o|n/a|i/o|a/c|c/o|24/7|a/b(?= test))(?!\w)|\bw/(?=\s|\w)", re.I), " "),
-    # Marks of a list, of a heading and of stress; a smile.
+    # Marks of a list and of a heading; smiles.
     (re.compile(r"(?m)^[ \t]*(?:[-*•·●]|[+>](?=[ \t]+\D)|#{1,6}|\d{1,2}[.)、])[ \t]+"), " "),
-    (re.compile(r"(?<![\w*])(\*{1,3})(?=[^\W\d_]{2})([^*\n]{1,200}?[^\W\d_])\1(?![\w*])"), r" \2 "),
-    (re.compile(r"(?:(?<=\s)|^)[:;]-?[)(DP](?=\s|$)"), " "),
+    (re.compile(r"(?:(?<=\s)|^)([:;])-?([)(DP])(?=[\s?!.,]|$)"), lambda m: "😉" if m[0][0] + m[0][-1] == ";)" else _SMILES[m[2]]),
     (re.compile(r"([`\"'])([.,;:!?'\"-]|\.{2,3})\1(?!\w)"), rf" {SPOKEN_OF} \2 "),
-    (re.compile(r"`{1,3}([^`]{1,400})`{1,3}"), r" \1 "),
+    (re.compile(r"`{1,3}([^`]{1,400})`{1,3}"), rf"{BLANK}\1{BLANK}"),
     (re.compile(r"\b([cf])(?: plus plus)\b", re.I), r"\1++"),
     (re.compile(r"\b([cf]) sharp\b", re.I), r"\1#"),
     (re.compile(r"(?<=\d)(\s?)([kcmd]?m|ft|in|mi|yd)([23])\b", re.A), r" \2^\3"),
@@ -69,12 +84,24 @@ _STEPS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
 def written(text: str) -> str:
     """Return the text with one form for each sign. text: NFC, at most 2,000 characters."""
     if not text.isascii():
-        text = _CURLY.sub(r" \1 ", text).translate(_SAME)
+        text = _CURLY.sub(rf"{BLANK}\1{BLANK}", text).translate(_SAME)
         text = _LOWERED.sub(_lowered, raised(text))
         text = _STRANGE.sub(lambda match: _folded(match[0]), text)
+    if "**" in text or text.count("*") > 1:
+        text = text if command(text) else _STRESS.sub(rf"{BLANK}\2\3{BLANK}", text)
     for pattern, replacement in _STEPS:
         text = pattern.sub(replacement, text)
     return text
+
+
+def command(text: str) -> bool:
+    """Return whether the text holds a command, its flag, or speaks of files by a pattern."""
+    return _COMMAND.search(text) is not None
+
+
+def spelled(text: str) -> str:
+    """Return the text with w/o and w/ as the words they stand for."""
+    return _WITH.sub(lambda match: "without " if match[1] else "with ", text)
 
 
 def raised(text: str) -> str:

@@ -79,6 +79,51 @@ NEAR = {
         ("Is 100% enough?", "Is 100 enough?"),
         ("What is 5‰?", "What is 5%?"),
     ],
+    "alone between blanks": [
+        ("What does rm -rf / do?", "What does rm -rf . do?"),
+        ("What does rm -rf ~ do?", "What does rm -rf / do?"),
+        ("What does rm -rf ~ do?", "What does rm -rf . do?"),
+        ("What does rm -rf . do?", "What does rm -rf do?"),
+        ("What does ls / show?", "What does ls . show?"),
+        ("What does ls .. show?", "What does ls . show?"),
+        ("What does cd ~ do?", "What does cd / do?"),
+        ("what does cd .. do?", "what does cd . do?"),
+        ("run ls .", "run ls"),
+        ("run cd ..", "run cd ."),
+        ("what does cd - do", "what does cd do"),
+        ("How do I escape - in regex?", "How do I escape . in regex?"),
+        ("How do I escape / in sed?", "How do I escape . in sed?"),
+        ("How do I escape ' in SQL?", 'How do I escape " in SQL?'),
+        ("How do I type ' on a Mac?", 'How do I type " on a Mac?'),
+        ("How do I replace , with ; in Excel?", "How do I replace ; with , in Excel?"),
+        ("How do I replace . with , in Excel ?", "How do I replace , with . in Excel ?"),
+        ("How do I replace + with - in vim?", "How do I replace - with + in vim?"),
+        ("How do I split a string by , in Python?", "How do I split a string by ; in Python?"),
+        ("How do I split a string on : in Python?", "How do I split a string on ; in Python?"),
+        ("When should I put ; in a sentence?", "When should I put : in a sentence?"),
+        ("字符串用 , 分割怎么写", "字符串用 ; 分割怎么写"),
+        ("What does HIV- mean?", "What does HIV mean?"),
+    ],
+    "a star is stress around words alone": [
+        ("What does rm *tmp* do?", "What does rm tmp do?"),
+        ("what does find -name *test* match", "what does find -name test match"),
+        ("How do I delete files matching *log*?", "How do I delete files matching log?"),
+        ("What does rm **tmp** do?", "What does rm tmp do?"),
+    ],
+    "no ornaments": [
+        ("How do I play C♯ minor on guitar?", "How do I play C minor on guitar?"),
+        ("What is the relative minor of B♭ major?", "What is the relative minor of B major?"),
+        ("F♯大调有几个升号", "F大调有几个升号"),
+        ("Is A ➡ B allowed?", "Is B ➡ A allowed?"),
+        ("Is A ➜ B allowed?", "Is A B allowed?"),
+        ("What is 5 ➕ 3?", "What is 5 3?"),
+        ("What is 8 ✖ 2?", "What is 8 ➗ 2?"),
+        ("Is a 3★ hotel good?", "Is a 3 hotel good?"),
+        ("How heavy is 1 M☉?", "How heavy is 1 M?"),
+        ("She replied :) what does it mean?", "She replied :( what does it mean?"),
+        ("What does :D mean in chat?", "What does :( mean in chat?"),
+        ("What does ;) mean?", "What does :-) mean?"),
+    ],
     "minus after a Han, kana or Hangul letter": [
         ("疫苗应该在-20℃保存吗", "疫苗应该在20℃保存吗"),
         ("冰箱冷冻室设为-18度可以吗", "冰箱冷冻室设为18度可以吗"),
@@ -103,6 +148,11 @@ NEAR = {
         ("What is 5 - 3?", "What is 3 - 5?"),
     ],
 }
+WITHOUT = [
+    ("Can I fly w/o a passport?", "Can I fly with a passport?"),
+    ("Can I fly w/o passport", "Can I fly w/ passport"),
+    ("How do I log in W/O a password?", "How do I log in with a password?"),
+]
 CASE = [
     ("Is 10 Mb/s fast?", "Is 10 MB/s fast?"),
     ("Is 10 Mbps fast?", "Is 10 MBps fast?"),
@@ -139,6 +189,17 @@ SERVES = [
     ("Comment ça marche ?", "Comment ça marche?"),
     ("What is the difference between == and ===?", "What is the difference between === and ==?"),
     ("Does R&D pay?", "does R&D pay"),
+    ("red shoes - cheap ones", "red shoes, cheap ones"),
+    ("My phone broke , can I return it ?", "My phone broke, can I return it?"),
+    ('Where is the " Save as " button', "Where is the Save as button"),
+    ("How do I use **bold** text?", "How do I use bold text?"),
+    ("Is *the red one* cheaper?", "Is the red one cheaper?"),
+    ("How do I play C# minor?", "How do I play C♯ minor?"),
+    ("Is A ➡ B allowed?", "Is A -> B allowed?"),
+    ("Can I fly w/o a passport?", "Can I fly without a passport?"),
+    ("Do you serve it w/ milk?", "Do you serve it with milk?"),
+    ("Thanks :)", "Thanks"),
+    ("Which hotel is best ★★★", "Which hotel is best"),
     ("The 🤗 library", "The library"),
     ("Is the 17:00 train late?", "Is the 5 pm train late?"),
     ("Is my card blocked! please help", "Is my card blocked? please help"),
@@ -163,6 +224,11 @@ SERVES = [
 
 @pytest.mark.parametrize(("one", "other"), [pair for pairs in NEAR.values() for pair in pairs])
 def test_another_sign_is_another_question_in_every_mode(one: str, other: str) -> None:
+    assert all(vetoes(one, other, mode) for mode in VerifyMode)
+
+
+@pytest.mark.parametrize(("one", "other"), WITHOUT)
+def test_w_o_is_a_negation(one: str, other: str) -> None:
     assert all(vetoes(one, other, mode) for mode in VerifyMode)
 
 
