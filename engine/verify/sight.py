@@ -18,8 +18,8 @@ _NAMED = frozenset("is does do did the a an use using used of symbol sign operat
 _SAID_OF = frozenset("do mean means called sign symbol operator character".split())
 # After these a mark between blanks is what is treated: split by , and escape -
 _TREATED = frozenset(
-    """replace escape split separate by with on for type press insert remove delete find search put write print match cd ls rm cp mv use using
-    explain""".split()
+    """replace escape split separate by with on for type press insert remove delete find search put write print match cd ls rm cp mv
+    use using explain""".split()
 )
 _FOLDERS = frozenset("cd ls rm cp mv cat grep find git add cmd".split())
 _APART = frozenset((",", ";", ":", ".", "..", "'", '"'))  # what says something where it stands between blanks

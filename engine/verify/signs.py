@@ -40,6 +40,7 @@ _ENDING = frozenset(".,;:!?")
 _SOFT = frozenset(",;:")
 _CASELESS = re.compile(r"^(?:[cf](?:\+\+|#)|\.net|[a-z]{1,2}[+-]|[@#].*)$", re.I)  # written in small letters as often as not
 _SHORT = 2
+_BLANKED = 4  # places after `(` in which the one word of `( s )` stands
 
 
 def read(text: str) -> tuple[list[str], list[str]]:
@@ -71,7 +72,7 @@ def _mark(pieces: list[Piece], *, tokenised: bool, typed: bool) -> None:
     this text. typed: it holds a command.
     """
     solid = [place for place, piece in enumerate(pieces) if piece.kind != "blank"]
-    pairs = _pairs(pieces, solid)
+    pairs, ends = _pairs(pieces, solid), _run_ends(pieces)
     lone = Counter(piece.text for place, piece in enumerate(pieces) if piece.text in _QUOTES and _lone(pieces, place))
     seen: list[tuple[Piece, Sight]] = []
     for rank, place in enumerate(solid):
@@ -97,7 +98,7 @@ def _mark(pieces: list[Piece], *, tokenised: bool, typed: bool) -> None:
             after,
             near,
             close,
-            ends=_run_ends(pieces, place),
+            ends=ends[place],
             first=rank < _SHORT,
             apart=tokenised or quoted or _parted(pieces, place),
             typed=typed,
@@ -107,9 +108,15 @@ def _mark(pieces: list[Piece], *, tokenised: bool, typed: bool) -> None:
             seen.append((piece, sight))
         elif piece.text == "." and near and close:
             piece.left = piece.right = before.belongs() and after.belongs()
-    for opening, closing in pairs.items():
-        if opening < closing and _formal(pieces, opening, closing):
+    inner, enclosed = _Inner(pieces), 0
+    for opening in sorted(opening for opening, closing in pairs.items() if opening < closing):
+        closing = pairs[opening]
+        if inner.formal(pieces, opening, closing):
             _enclose(pieces, opening, closing)
+            # Once for the outermost: pairs never cross.
+            for place in range(max(opening, enclosed), closing):
+                pieces[place].right = True
+            enclosed = max(enclosed, closing)
     for piece, sight in seen:
         piece.left, piece.right = sight.takes()
 
@@ -124,25 +131,21 @@ def _lone(pieces: list[Piece], place: int) -> bool:
 
 
 def _enclose(pieces: list[Piece], opening: int, closing: int) -> None:
-    """Put two brackets, all between them, and what touches them into one span."""
+    """Put two brackets and what touches them into one span."""
     pieces[opening].strong = pieces[closing].strong = True
-    for place in range(opening, closing):
-        pieces[place].right = True
-    pieces[opening].left = opening > 0 and pieces[opening - 1].belongs()
+    pieces[opening].left |= opening > 0 and pieces[opening - 1].belongs()
     after = pieces[closing + 1] if closing + 1 < len(pieces) else NOTHING
-    pieces[closing].right = after.kind in {"word", "number"}
+    pieces[closing].right |= after.kind in {"word", "number"}
 
 
-def _run_ends(pieces: list[Piece], place: int) -> bool:
-    """Return whether nothing but ends of sentences and closing quotes follows up to the next blank."""
-    place += 1
-    while (
-        place < len(pieces)
-        and pieces[place].kind == "sign"
-        and (set(pieces[place].text) <= _ENDING or pieces[place].text in "\"')]»」』”’")
-    ):
-        place += 1
-    return place == len(pieces) or pieces[place].kind == "blank"
+def _run_ends(pieces: list[Piece]) -> list[bool]:
+    """Return for each place whether nothing but ends of sentences and closing quotes follows up to the next blank."""
+    found = [True] * len(pieces)
+    for place in range(len(pieces) - 2, -1, -1):
+        after = pieces[place + 1]
+        closes = after.kind == "sign" and (set(after.text) <= _ENDING or after.text in "\"')]»」』”’")
+        found[place] = after.kind == "blank" or (closes and found[place + 1])
+    return found
 
 
 def _pairs(pieces: list[Piece], solid: list[int]) -> dict[int, int]:
@@ -159,19 +162,28 @@ def _pairs(pieces: list[Piece], solid: list[int]) -> dict[int, int]:
     return found
 
 
-def _formal(pieces: list[Piece], opening: int, closing: int) -> bool:
-    """Return whether two brackets are signs: f(x), [1,2], {name}; not (urgent), item(s) or the empty ones of print()."""
-    inner = [piece for piece in pieces[opening + 1 : closing] if piece.kind != "blank"]
-    before = pieces[opening - 1] if opening else NOTHING
-    if pieces[opening].text == "{" or (before.belongs() and before.kind != "word"):
-        return True
-    if before.kind == "word":
-        plural = [piece.text for piece in inner] in (["s"], ["es"])
-        empty = not inner and pieces[opening].text == "("
-        return not plural and not empty and not any(piece.kind == "han" for piece in inner)
-    if any(piece.prose() and (piece.kind == "han" or len(piece.text) > _SHORT) for piece in inner):
-        return False
-    return len(inner) != 1 or pieces[opening].text == "["
+class _Inner:
+    """What stands between any two places, told in one step each: pieces that are no blanks, Han, words of prose."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        self._solid, self._han, self._prose = [0], [0], [0]
+        for piece in pieces:
+            han = piece.kind == "han"
+            self._solid.append(self._solid[-1] + (piece.kind != "blank"))
+            self._han.append(self._han[-1] + han)
+            self._prose.append(self._prose[-1] + (han or (piece.prose() and len(piece.text) > _SHORT)))
+
+    def formal(self, pieces: list[Piece], opening: int, closing: int) -> bool:
+        """Return whether two brackets are signs: f(x), [1,2], {name}; not (urgent), item(s) or the empty ones of print()."""
+        solid, han, prose = (counts[closing] - counts[opening + 1] for counts in (self._solid, self._han, self._prose))
+        before = pieces[opening - 1] if opening else NOTHING
+        if pieces[opening].text == "{" or (before.belongs() and before.kind != "word"):
+            return True
+        if before.kind == "word":
+            plural = solid == 1 and bool({"s", "es"} & {piece.text for piece in pieces[opening + 1 : opening + _BLANKED]})
+            empty = not solid and pieces[opening].text == "("
+            return not plural and not empty and not han
+        return not prose and (solid != 1 or pieces[opening].text == "[")
 
 
 def _spans(pieces: list[Piece]) -> list[tuple[str, str]]:

@@ -3,7 +3,10 @@
 # ruff: noqa: E501, SIM905 — a list of likely pieces reads better as one text
 from __future__ import annotations
 
+import sys
 import unicodedata
+from collections.abc import Callable
+from types import FrameType
 
 import orjson
 import pytest
@@ -286,6 +289,32 @@ def test_a_formula_with_another_sign_never_serves(sentence: str, formula: str, s
     assert all(vetoes(one, other, mode) for mode in VerifyMode)
     without = sentence.format(formula.format(""))
     assert vetoes(one, without) or signs[0] == "&"  # `and`, between two words
+
+
+def steps(text: str) -> int:
+    """Return how many lines of Python are run to read a text's signs."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., object]:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        read(text)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("runs", [",", ";", "!", ".", "()", "[{(|)}]", "f(|)", "(a|)", "x+", '"', "* ", "**a ", "_ ", ":) "])
+def test_the_work_grows_with_the_length_not_with_its_square(runs: str) -> None:
+    left, _, right = runs.partition("|")
+    read(left + right)  # what is kept of single characters is made
+    short, long = (steps(left * times + right * times) for times in (100, 400))
+    assert long < 6 * short
 
 
 @given(MIXED)
