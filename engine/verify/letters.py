@@ -1,4 +1,4 @@
-"""What the case of a letter says: Mb and MB, mW and MW, Polish and polish. Of other words it says nothing: people write as they like."""
+"""What the case of a letter says: Mb and MB, mW and MW, Σ and σ, Polish and polish. Of other words it says nothing."""
 
 # ruff: noqa: SIM905 — a list of words reads, diffs and is searched better as one text
 from __future__ import annotations
@@ -9,6 +9,9 @@ _DATA = re.compile(r"(?<![A-Za-z])([KMGTPkmgtp])i?([bB])(?:ps|/s)?(?![A-Za-z])")
 # Milli and mega: the unit as it is written rightly, so that MG and mhz, in one case throughout, say nothing.
 _POWER = re.compile(r"(?<![A-Za-z])([mM])(W|Wh|Hz|V|A|J|N|Pa|eV|Ω)(?![A-Za-z])")
 _AFTER_NUMBER = re.compile(r"(?<=\d)[ ]?([mM])(g|m|s|l|L|mol|)(?![A-Za-z/'.])")
+# A Greek letter alone, or before one Latin letter, stands for something, and for another thing with a capital: Σ and σ, Δx and δx.
+_GREEK = re.compile("(?<![A-Za-zÀ-ɏ\u0370-\u03ff])([Α-Ωα-ω])[A-Za-z]?(?![A-Za-zÀ-ɏ\u0370-\u03ff])")
+_GREEK_WORD = re.compile("[\u0370-\u03ff]{2}")
 _WORD = re.compile(r"[^\W\d_]+")
 _CAPITAL_MEANS = frozenset(
     """polish turkey china apple amazon windows word target shell gap swift rust reading nice mobile jordan chad guinea bush mark bill rose
@@ -22,7 +25,7 @@ _FEW = 4
 
 
 def read(text: str) -> tuple[list[str], list[str]]:
-    """Return the units whose meaning their case decides, as `mb:B` and `mw:m`, and such words, as `polish:P` or `polish:p`.
+    """Return the units and lone Greek letters whose meaning their case decides, as `mb:B`, `mw:m` and `σ:Σ`, and such words, as `polish:P`.
 
     text: NFC. A word in small letters counts only where capitals are used at all, one at the start of a sentence never.
     """
@@ -31,6 +34,8 @@ def read(text: str) -> tuple[list[str], list[str]]:
     }
     units |= {f"{match[2].lower()}:{match[1]}" for match in _POWER.finditer(text)}
     units |= {f"{match[2].lower()}:{match[1]}" for match in _AFTER_NUMBER.finditer(text)}
+    if not _GREEK_WORD.search(text):  # in Greek itself Ο and η are articles
+        units |= {f"{match[0].lower()}:{match[1]}" for match in _GREEK.finditer(text)}
     return sorted(units), sorted(_words(text))
 
 

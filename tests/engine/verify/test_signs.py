@@ -162,6 +162,13 @@ CASE = [
     ("Is 5 mW much?", "Is 5 MW much?"),
     ("What is a mHz?", "What is a MHz?"),
     ("Is 5m much?", "Is 5M much?"),
+    ("What is Σ in maths?", "What is σ in maths?"),
+    ("What is Δx?", "What is δx?"),
+    ("What is Ω?", "What is ω?"),
+    ("What is γ in physics?", "What is Γ in physics?"),
+    ("What is π?", "What is Π?"),
+    ("Σ是什么意思", "σ是什么意思"),
+    ("What is σ_x?", "What is Σ_x?"),
 ]
 SERVES = [
     ("What's the weather?", "what is the weather"),
@@ -222,6 +229,9 @@ SERVES = [
     ("打电话010-62751230可以吗", "可以打电话010-62751230吗"),
     ("10平方米大吗", "10m²大吗"),
     ("你好，世界。", "你好 世界"),
+    ("What is π?", "what is π"),
+    ("Η Αθήνα είναι μεγάλη;", "η Αθήνα είναι μεγάλη;"),
+    ("Is Σ the sum and σ the spread?", "is Σ the sum and σ the spread"),
 ]
 
 
