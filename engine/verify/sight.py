@@ -21,7 +21,7 @@ _TREATED = frozenset(
     """replace escape split separate by with on for type press insert remove delete find search put write print match cd ls rm cp mv
     use using explain""".split()
 )
-_FOLDERS = frozenset("cd ls rm cp mv cat grep find git add cmd".split())
+_FOLDERS = frozenset("cd ls rm cp mv cat grep find git add build code open cmd".split())
 _APART = frozenset((",", ";", ":", ".", "..", "'", '"'))  # what says something where it stands between blanks
 _ASKED_OF = re.compile("[里中用的号是有]$")
 _ASKING = re.compile("[是和有怎符运的与代表]")
@@ -70,8 +70,9 @@ def _known(word: str) -> bool:
 
 
 def _graded(piece: Piece) -> bool:
-    """Return whether a minus may follow that is its own: O-, A-, x-, HIV-."""
-    return piece.letter() or (piece.kind == "word" and piece.text.isupper())
+    """Return whether a minus may follow that is its own: O-, x-, HIV-, Rh-, Cl-."""
+    text = piece.text
+    return piece.kind == "word" and (len(text) == 1 or text.isupper() or (len(text) <= _SHORT and text[0].isupper()))
 
 
 @dataclass(slots=True)
@@ -117,7 +118,7 @@ class Sight:
             return before in _TREATED or (self.typed and bool(before and after))
         if text in {"'", '"'} and self.apart:
             return False
-        if before in _NAMED or (before in _TREATED and bool(after or before in _FOLDERS)):
+        if before in _NAMED or before in _FOLDERS or (before in _TREATED and bool(after)):
             return True
         return text in _APART and not self.apart and bool(before) and (bool(after) or text == ".")
 
@@ -161,7 +162,7 @@ class Sight:
         before, after = self.before, self.after
         if self.near and self.close:
             if before.kind == "han":  # -18 after a Han, kana or Hangul letter: no hyphen stands there
-                return after.kind in {"han", "number"}
+                return after.kind in {"han", "number"} or after.letter() or (bool(after.text) and after.text in ".√∛∞(|")
             if after.kind == "han":  # O- before one
                 return before.strong or before.kind == "number" or _graded(before)
             name = before.letter() and before.text.isupper() and after.kind == "number"  # F-16
@@ -225,7 +226,7 @@ class Sight:
     def _tilde(self) -> bool:
         if self.near or self.close:
             return self.close and self.before.kind != "han"
-        return "han" not in {self.before.kind, self.after.kind}
+        return bool(self.after.text) and "han" not in {self.before.kind, self.after.kind}
 
     def _degree(self) -> bool:
         return "han" not in {self.before.kind, self.after.kind}

@@ -30,7 +30,7 @@ _TOKEN = re.compile(
 _ADDRESS = re.compile(r"https?://([^\s\"'<>，。]{3,200})|([\w.+-]{1,64}@[\w-]+\.[\w.-]{1,64})", re.ASCII)
 _QUOTED = re.compile(r"(?<![\w(\[{=+])([\"'])(?!\s)([^\"\n]{2,200}?)(?<!\s)\1(?!\w)")
 # But no star that counts, no sun that is a unit, no sharp or flat: 3★, M☉, B♭. Arrows are signs by now.
-_PICTURES = re.compile("(?:(?![☉♭♮♯➘➚]|(?<=[0-9])\\s?[★☆])[\U0001f1e6-\U0001faff\u2600-\u27bf\U0001f3fb-\U0001f3ff]\\s*)+")
+_PICTURES = re.compile("(?:(?![☉♭♮♯➘➚]|(?<=[0-9])[★☆]|(?<=[0-9] )[★☆])[\U0001f1e6-\U0001faff\u2600-\u27bf\U0001f3fb-\U0001f3ff]\\s*)+")
 _APART = re.compile(r"\s[.?!。？！]\s*$")  # a text whose last sentence ends apart from its last word has all its punctuation so
 _SYMMETRIC = frozenset(("", *"and or vs versus 和 与 跟 同 及 或 还是".split()))
 _BRACKETS = {")": "([", "]": "[(", "}": "{"}  # an interval may be open on one side

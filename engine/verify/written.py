@@ -31,11 +31,11 @@ _STRANGE = re.compile(r"[^\x00-\x7f\u3400-\u9fff\uac00-\ud7a3]")
 _RAISED = re.compile("[²³¹ʰ-ʸˠ-ˤᴬ-ᵡᵸᶛ-ᶿ⁰-ⁿ]+")
 _LOWERED = re.compile("([A-Za-z)]?)([ᵢ-ᵪ₀-ₜⱼ]+)([0-9A-Za-z]?)")
 
-_WITH = re.compile(r"(?<![\w/.-])w/(?:(o)(?![\w/.])|(?=\s|[A-Za-z]{2,}(?![\w/.]\w)))\s*", re.I)
+_WITH = re.compile(r"(?<![\w/.-])w/(?:(o(?:ut)?)(?![\w/.])|(?=\s|[A-Za-z]{2,}(?![\w/.]\w)))\s*", re.I)
 # Where one of these stands a star is no stress, and a full stop apart from all a folder.
 _COMMAND = re.compile(
     r"(?<![\w-])(?:rm|ls|cd|cp|mv|grep|egrep|rg|chmod|chown|mkdir|rmdir|sed|awk|git|ssh|scp|tar|curl|wget|sudo|bash|zsh|npm|pip|docker|rsync|ln"
-    r"|xargs|cmd|wildcards?|glob|globs|regex|regexp|(?:delete|remove|find|list|copy|move|match|matching|search)\b.{1,80}\bfiles?)(?![\w-])"
+    r"|xargs|cmd|wildcards?|glob|globs|regex|regexp|shell|terminal|patterns?|folders?|directory|directories|(?:delete|remove|find|list|copy|move|match|matching|search)\b.{1,80}\bfiles?)(?![\w-])"
     r"|(?:^|\s)--?[A-Za-z][\w-]*", re.I)  # fmt: skip
 _STRESS = re.compile(
     r"(?<![\w*])(?:(\*{2,3})(?=[^\W\d_]{2})([^*\n]{1,200}?[^\W\d_])\1|\*(?=[^\W\d_]{2}[^*\n]* )([^*\n]{1,200}?[^\W\d_])\*)(?![\w*])"
@@ -59,7 +59,8 @@ _STEPS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (re.compile(r"\b(?:w/o|n/a|i/o|a/c|c/o|24/7|a/b(?= test))(?!\w)|\bw/(?=\s|\w)", re.I), " "),
     # Marks of a list and of a heading; smiles.
     (re.compile(r"(?m)^[ \t]*(?:[-*•·●]|[+>](?=[ \t]+\D)|#{1,6}|\d{1,2}[.)、])[ \t]+"), " "),
-    (re.compile(r"(?:(?<=\s)|^)([:;])-?([)(DP])(?=[\s?!.,]|$)"), lambda m: "😉" if m[0][0] + m[0][-1] == ";)" else _SMILES[m[2]]),
+    (re.compile(r"(?:(?<=\s)|^)[:;]'?-?([)(DP])(?=[\s?!.,]|$)"), lambda m: "😉" if m[0][0] + m[0][-1] == ";)" else _SMILES[m[1]]),
+    (re.compile(r"(?<!\w)([`\"'])[ \t]+\1(?!\w)"), f" {SPOKEN_OF} ␣ "),
     (re.compile(r"([`\"'])([.,;:!?'\"-]|\.{2,3})\1(?!\w)"), rf" {SPOKEN_OF} \2 "),
     (re.compile(r"`{1,3}([^`]{1,400})`{1,3}"), rf"{BLANK}\1{BLANK}"),
     (re.compile(r"\b([cf])(?: plus plus)\b", re.I), r"\1++"),

@@ -106,6 +106,8 @@ NEAR = {
         ("When should I put ; in a sentence?", "When should I put : in a sentence?"),
         ("字符串用 , 分割怎么写", "字符串用 ; 分割怎么写"),
         ("What does HIV- mean?", "What does HIV mean?"),
+        ("code .", "code"),
+        ("What does ' ' mean?", "What does '' mean?"),
     ],
     "a star is stress around words alone": [
         ("What does rm *tmp* do?", "What does rm tmp do?"),
@@ -122,6 +124,7 @@ NEAR = {
         ("What is 5 ➕ 3?", "What is 5 3?"),
         ("What is 8 ✖ 2?", "What is 8 ➗ 2?"),
         ("Is a 3★ hotel good?", "Is a 3 hotel good?"),
+        ("Is a 3 ★ hotel good?", "Is a 3 hotel good?"),
         ("How heavy is 1 M☉?", "How heavy is 1 M?"),
         ("She replied :) what does it mean?", "She replied :( what does it mean?"),
         ("What does :D mean in chat?", "What does :( mean in chat?"),
@@ -138,6 +141,9 @@ NEAR = {
         ("냉동실을-18도로 해도 돼?", "냉동실을18도로 해도 돼?"),
         ("血型O-的人能给谁输血", "血型O的人能给谁输血"),
         ("血型是A-的人多吗", "血型是A的人多吗"),
+        ("血型Rh-的人多吗", "血型Rh的人多吗"),
+        ("值为-x时怎么办", "值为x时怎么办"),
+        ("为什么-√2小于0", "为什么√2小于0"),
         ("今天5-10度吗", "今天10-5度吗"),
     ],
     "plus, minus and grades": [
@@ -154,6 +160,7 @@ NEAR = {
 WITHOUT = [
     ("Can I fly w/o a passport?", "Can I fly with a passport?"),
     ("Can I fly w/o passport", "Can I fly w/ passport"),
+    ("Can I log in w/out a password?", "Can I log in with a password?"),
     ("How do I log in W/O a password?", "How do I log in with a password?"),
 ]
 CASE = [
@@ -199,6 +206,8 @@ SERVES = [
     ("Comment ça marche ?", "Comment ça marche?"),
     ("What is the difference between == and ===?", "What is the difference between === and ==?"),
     ("Does R&D pay?", "does R&D pay"),
+    ("Thanks ~", "Thanks"),
+    ("Great 👍 , can I have one?", "Great, can I have one?"),
     ("red shoes - cheap ones", "red shoes, cheap ones"),
     ("My phone broke , can I return it ?", "My phone broke, can I return it?"),
     ('Where is the " Save as " button', "Where is the Save as button"),
@@ -299,6 +308,12 @@ def test_a_formula_with_another_sign_never_serves(sentence: str, formula: str, s
     assert all(vetoes(one, other, mode) for mode in VerifyMode)
     without = sentence.format(formula.format(""))
     assert vetoes(one, without) or signs[0] == "&"  # `and`, between two words
+
+
+@given(st.lists(st.characters() | st.characters(categories=["Cs"]) | PIECES, max_size=40).map("".join))
+def test_any_text_has_a_parse_that_serves_itself(text: str) -> None:
+    known = parse(text)
+    assert not any(verdict.veto for verdict in verify(known, known, mode=VerifyMode.STRICT))
 
 
 def steps(text: str) -> int:
