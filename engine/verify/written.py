@@ -37,6 +37,7 @@ _COMMAND = re.compile(
     r"(?<![\w-])(?:rm|ls|cd|cp|mv|grep|egrep|rg|chmod|chown|mkdir|rmdir|sed|awk|git|ssh|scp|tar|curl|wget|sudo|bash|zsh|npm|pip|docker|rsync|ln"
     r"|xargs|cmd|wildcards?|glob|globs|regex|regexp|shell|terminal|patterns?|folders?|directory|directories|(?:delete|remove|find|list|copy|move|match|matching|search)\b.{1,80}\bfiles?)(?![\w-])"
     r"|(?:^|\s)--?[A-Za-z][\w-]*", re.I)  # fmt: skip
+_LIST = re.compile(r"(?m)^[ \t]*(?:[-*]|[+>](?=[ \t]+\D)|#{1,6})[ \t]+")
 _STRESS = re.compile(
     r"(?<![\w*])(?:(\*{2,3})(?=[^\W\d_]{2})([^*\n]{1,200}?[^\W\d_])\1|\*(?=[^\W\d_]{2}[^*\n]* )([^*\n]{1,200}?[^\W\d_])\*)(?![\w*])"
 )
@@ -57,8 +58,8 @@ _STEPS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (re.compile(r"(?<!\d)\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d{2})(?![\d/])"), f"{BLANK}{TAKEN}{BLANK}"),
     (re.compile(r"(?<![\d:])\d{1,2}:\d{2}(?::\d{2})?(?![\d:])"), f"{BLANK}{TAKEN}{BLANK}"),
     (re.compile(r"\b(?:w/o|n/a|i/o|a/c|c/o|24/7|a/b(?= test))(?!\w)|\bw/(?=\s|\w)", re.I), " "),
-    # Marks of a list and of a heading; smiles.
-    (re.compile(r"(?m)^[ \t]*(?:[-*•·●]|[+>](?=[ \t]+\D)|#{1,6}|\d{1,2}[.)、])[ \t]+"), " "),
+    # Other marks of a list; smiles.
+    (re.compile(r"(?m)^[ \t]*(?:[•·●]|\d{1,2}[.)、])[ \t]+"), " "),
     (re.compile(r"(?:(?<=\s)|^)[:;]'?-?([)(DP])(?=[\s?!.,]|$)"), lambda m: "😉" if m[0][0] + m[0][-1] == ";)" else _SMILES[m[1]]),
     (re.compile(r"(?<!\w)([`\"'])[ \t]+\1(?!\w)"), f" {SPOKEN_OF} ␣ "),
     (re.compile(r"([`\"'])([.,;:!?'\"-]|\.{2,3})\1(?!\w)"), rf" {SPOKEN_OF} \2 "),
@@ -90,6 +91,8 @@ def written(text: str) -> str:
         text = _STRANGE.sub(lambda match: _folded(match[0]), text)
     if "**" in text or text.count("*") > 1:
         text = text if command(text) else _STRESS.sub(rf"{BLANK}\2\3{BLANK}", text)
+    if "\n" in text.strip():  # of one line no list is made: `* in regex`
+        text = _LIST.sub(" ", text)
     for pattern, replacement in _STEPS:
         text = pattern.sub(replacement, text)
     return text

@@ -107,6 +107,8 @@ NEAR = {
         ("字符串用 , 分割怎么写", "字符串用 ; 分割怎么写"),
         ("What does HIV- mean?", "What does HIV mean?"),
         ("code .", "code"),
+        ("* in regex", "+ in regex"),
+        ("> in bash, what is it?", "# in bash, what is it?"),
         ("What does ' ' mean?", "What does '' mean?"),
     ],
     "a star is stress around words alone": [
@@ -182,6 +184,7 @@ SERVES = [
     ("Set up e-mail", "set up email"),
     ('Open the "file" menu', "open the file menu"),
     ("Buy these:\n- apples\n- pears", "Buy these: apples, pears"),
+    ("# Colours\n* red\n* blue", "Colours\n- red\n- blue"),
     ("Salt & pepper", "salt and pepper"),
     ("Is 5% ok?", "is 5 percent ok"),
     ("Is 15 % ok?", "Is fifteen percent ok?"),
