@@ -26,7 +26,7 @@ _LITERALS = re.compile(
     r"|(?P<file>(?<![\w/])(?:[\w~.-]*/)*[A-Za-z0-9_-]{1,60}\.(?:py|js|ts|jsx|tsx|java|go|rs|rb|c|cc|cpp|h|hpp|cs|php|sh|sql|txt|md|csv|tsv|json|ya?ml"
     r"|toml|ini|conf|cfg|xml|html?|css|pdf|docx?|xlsx?|pptx?|png|jpe?g|gif|svg|mp[34]|zip|gz|tar|log|db|exe|bat|env)\b)"
     r"|(?<=\s)(?P<operator>(?!->)[=!<>+*/&|^~%-]{2,3}|=)(?=[\s,.?!]|$)"
-    r"|(?P<name>(?<![A-Za-z0-9])(?:[A-Za-z]+[+#]{1,2}(?![A-Za-z0-9])|--?[a-z][a-z-]{1,30}(?![A-Za-z])|\$[A-Z_]{2,40}|[A-Za-z]\w*_\w+|[A-Za-z_]\w*(?:\.\w+)*\(\)"
+    r"|(?P<name>(?<![A-Za-z0-9])(?:[A-Za-z]+[+#]{1,2}(?![A-Za-z0-9])|--?[a-z][a-z-]{1,30}(?![A-Za-z])|\$[A-Z_]{2,40}|[A-Za-z]\w*_\w+|(?<!_)[A-Za-z_]\w*(?:\.\w+)*\(\)"
     r"|[a-z]+[A-Z]\w*|(?:[A-Z][a-z]+){2,}|[A-Za-z]{1,12}-?\d[A-Za-z0-9-]*|\d+[A-Za-z]+\d[A-Za-z0-9]*))",
     re.ASCII,
 )

@@ -25,6 +25,7 @@ _FOLDERS = frozenset("cd ls rm cp mv cat grep find git add build code open cmd".
 _APART = frozenset((",", ";", ":", ".", "..", "'", '"'))  # what says something where it stands between blanks
 _ASKED_OF = re.compile("[里中用的号是有]$")
 _ASKING = re.compile("[是和有怎符运的与代表]")
+_ZONES = frozenset(("UTC", "GMT"))
 _ABBREVIATED = frozenset("eg ie am pm".split())
 _MARKED = frozenset("§‰‱′″‴†‡※¶")
 _SHORT = 2
@@ -161,18 +162,25 @@ class Sight:
     def _hyphen(self) -> bool:
         before, after = self.before, self.after
         if self.near and self.close:
-            if before.kind == "han":  # -18 after a Han, kana or Hangul letter: no hyphen stands there
-                return after.kind in {"han", "number"} or after.letter() or (bool(after.text) and after.text in ".√∛∞(|")
-            if after.kind == "han":  # O- before one
-                return before.strong or before.kind == "number" or _graded(before)
-            name = before.letter() and before.text.isupper() and after.kind == "number"  # F-16
-            words = any(side.kind in {"word", "han"} and len(side.text) > 1 for side in (before, after))
-            return before.strong or not (name or words)
+            return self._between()
         if self.close:
             return after.kind != "han"
         if self.near:  # O-, A-
             return before.strong or _graded(before)
         return before.operand() and after.joins()
+
+    def _between(self) -> bool:
+        """Return whether a dash that touches both sides is no hyphen."""
+        before, after = self.before, self.after
+        if before.kind == "han":  # -18 after a Han, kana or Hangul letter: no hyphen stands there
+            return after.kind in {"han", "number"} or after.letter() or (bool(after.text) and after.text in ".√∛∞(|")
+        if after.kind == "han":  # O- before one
+            return before.strong or before.kind == "number" or _graded(before)
+        if before.text.upper() in _ZONES:
+            return after.kind == "number"
+        name = before.letter() and before.text.isupper() and after.kind == "number"  # F-16
+        words = any(side.kind == "word" and len(side.text) > 1 for side in (before, after))
+        return before.strong or not (name or words)
 
     def _slash(self) -> bool:
         before, after = self.before, self.after

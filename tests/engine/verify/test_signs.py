@@ -149,6 +149,8 @@ NEAR = {
         ("今天5-10度吗", "今天10-5度吗"),
     ],
     "plus, minus and grades": [
+        ("What is GMT-3?", "What is GMT3?"),
+        ("时区UTC-5是哪里", "时区UTC5是哪里"),
         ("Who can an O- donor give to?", "Who can an O+ donor give to?"),
         ("Is A+ blood rare?", "Is A- blood rare?"),
         ("Is a grade of A- good?", "Is a grade of A+ good?"),
@@ -337,7 +339,7 @@ def steps(text: str) -> int:
     return count
 
 
-@pytest.mark.parametrize("runs", [",", ";", "!", ".", "()", "[{(|)}]", "f(|)", "(a|)", "x+", '"', "* ", "**a ", "_ ", ":) "])
+@pytest.mark.parametrize("runs", [",", ";", "!", ".", "()", "[{(|)}]", "f(|)", "(a|)", "x+", '"', "* ", "_", "**a ", "_ ", ":) "])
 def test_the_work_grows_with_the_length_not_with_its_square(runs: str) -> None:
     left, _, right = runs.partition("|")
     read(left + right)  # what is kept of single characters is made
