@@ -244,8 +244,8 @@ def independent(raw: list[tuple[LookupRow, str]], width_ms: int) -> dict[tuple[A
             sketch.add(row.duration_ms)
 
         def values(name: str, members: list[LookupRow] = members) -> list[Any]:
-            told = [value for row in members if (value := getattr(row, name)) is not None]
-            return told if name == "duration_ms" else [value for value in told if value >= 0]  # a negative number is none
+            least = -math.inf if name == "duration_ms" else 0  # another negative number is none
+            return [value for row in members if (value := getattr(row, name)) is not None and value >= least]
 
         def total(name: str, factor: int) -> int:
             return sum(round(value * factor) for value in values(name))
@@ -355,8 +355,6 @@ def test_rollups_equal_the_raw_rows_however_they_were_sent(history: list[tuple[M
         assert dict(rows(store, "SELECT trace_id, spans FROM trace_summaries")) == per_trace
         store.close()
 
-
-# What was committed survives.
 
 WRITER = """
 import sys
