@@ -25,6 +25,7 @@ def load(selection: filters.Selection, window: Window, now_ms: int) -> Overview:
         now_ms=now_ms,
         before=selection.before(window),
         before_name=selection.before_name,
+        usd_per_hour=handles.config().cache_usd_per_hour,
     )
 
 

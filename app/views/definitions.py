@@ -61,7 +61,6 @@ DIALS: Final[dict[str, str]] = {
     "Requests": "All lookups of the time shown, those that were bypassed or failed included.",
     "Duration, hit": _DURATION,
     "Duration, no hit": _DURATION,
-    "Money saved": "What the hits' upstream calls cost when they were made. Lookups without a known price are not counted, and said.",
     "Tokens saved": "Input and output tokens of the answers that hits served.",
     "Entropy": (
         "How varied the prompts are, in bits: 0 = always the same one. Corrected for its bias. The interval takes lookups as "

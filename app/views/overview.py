@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
 from app.analysis.hit_rate import HITS, Counts, Mover, count, movers
 from app.analysis.intervals import Difference, Ratio
-from app.views import marks, rates, words
+from app.views import marks, rates, words, worth
 from app.views.parts import Failure, Part, attempt
 from storage.reads import hit_rate, overview, sources, window
 from storage.reads.acts import Mark
@@ -48,13 +48,12 @@ class Traffic:
     before: Counts
     buckets: tuple[rates.Bucket, ...]
     latency: rates.LatencyView
-    saved_usd: Sum
     spent_usd: Sum
     saved_tokens: Sum
-    saved_ms: Sum
     movers: tuple[Mover, ...]
     extent: Extent
     sources: tuple[SourceStatus, ...]
+    saved: worth.Saved = worth.Saved()  # noqa: RUF009 - frozen
     earlier: tuple[rates.Bucket, ...] = ()  # of the window that it is compared with
 
     def over(self, outcomes: tuple[str, ...] = HITS) -> Ratio | None:
@@ -94,12 +93,16 @@ def load(
     now_ms: int,
     before: Window | None = None,
     before_name: str = "the period before",
+    usd_per_hour: float | None = None,
 ) -> Overview:
-    """Return the page. Each source may fail on its own; what fails is named. before: compared with; None = the period before."""
+    """Return the page. Each source may fail on its own; what fails is named.
+
+    before: compared with; None = the period before. usd_per_hour: what running the cache costs, None = not known.
+    """
     compared = before or window.previous
     read = attempt(
         TELEMETRY,
-        lambda: _traffic(telemetry(), window, compared, scope, now_ms),
+        lambda: _traffic(telemetry(), window, compared, scope, now_ms=now_ms, usd_per_hour=usd_per_hour),
         hides="hit rates, entropy, drift, requests, durations and savings",
     )
     marked, unmarked = marks.load(telemetry, ops, window, scope)
@@ -114,17 +117,21 @@ def load(
     return Overview(window, now_ms, sentence, bad, read.value, marked, health, failures)
 
 
-def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, now_ms: int) -> Traffic:
+def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms: int, usd_per_hour: float | None) -> Traffic:
     with store.read() as conn:
         cells = hit_rate.cells(conn, shown, scope, by=rates.BY)
         before = {name: Counts(counts) for name, counts in hit_rate.by_namespace(conn, compared, scope).items()}
-        series, earlier_series = (hit_rate.series(conn, one, scope) for one in (shown, compared))
+        series = hit_rate.series(conn, shown, scope, savings=True)
+        earlier_series = hit_rate.series(conn, compared, scope)
         latencies = overview.latencies(conn, shown, scope)
         extent = window.extent(conn, now_ms)
         senders = sources.sources(conn)
         counts = rates.weighed(conn, shown, scope, rates.totals(cells))
         earlier = count((outcome, n) for side in before.values() for outcome, n in side.by_outcome.items())
         earlier = rates.weighed(conn, compared, scope, earlier)
+        saved = worth.Saved(sampled=True)
+        if not counts.sampled:
+            saved = worth.front(conn, shown, scope, cells, series, on_record=extent, usd_per_hour=usd_per_hour, now_ms=now_ms)
     response = [cell for cell in cells if cell.cache_kind == rates.RESPONSE]
     hits = [cell for cell in response if cell.outcome in HITS]
     return Traffic(
@@ -132,13 +139,12 @@ def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, now_ms
         before=earlier,
         buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=counts),
         latency=rates.latency(latencies),
-        saved_usd=_sum(hits, "saved_nusd", "saved_usd_n", 1e-9),
         spent_usd=_sum([cell for cell in response if cell.outcome not in HITS], "cost_nusd", "cost_n", 1e-9),
         saved_tokens=_tokens(hits),
-        saved_ms=_sum(hits, "saved_us", "saved_us_n", 1e-3),
         movers=() if counts.skewed or earlier.skewed else tuple(movers(rates.by(cells, "namespace"), before)),
         extent=extent,
         sources=tuple(senders),
+        saved=saved,
         earlier=rates.buckets(earlier_series, compared, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=earlier),
     )
 

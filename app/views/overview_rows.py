@@ -50,7 +50,6 @@ def other_dials(traffic: Traffic) -> list[Dial]:
     counts, latency = traffic.counts, traffic.latency
     beside = ", ".join(f"{words.count(counts.of(o))} {words.OUTCOME_NAMES[o]}" for o in ("bypass", "error") if counts.of(o))
     part = f", 1 {latency.unit} of {latency.stride} read" if latency.stride > 1 else ""
-    spent = f"spent {words.money(traffic.spent_usd.value)} ({_known(traffic.spent_usd)})"
     return [
         Dial("Requests", words.count(counts.total), beside or "none bypassed, none failed"),
         *(
@@ -61,7 +60,7 @@ def other_dials(traffic: Traffic) -> list[Dial]:
             )
             for name, side in (("hit", latency.hit), ("no hit", latency.no_hit))
         ),
-        _money(traffic.saved_usd, spent),
+        *saved_dials(traffic),
         Dial(
             "Tokens saved",
             words.NO_DATA if traffic.saved_tokens.value is None else words.count(int(traffic.saved_tokens.value)),
@@ -73,8 +72,11 @@ def other_dials(traffic: Traffic) -> list[Dial]:
 NONE = "no requests of this kind"
 
 
-def _money(saved: Sum, spent: str) -> Dial:
-    return Dial("Money saved", words.money(saved.value), f"{_known(saved)}; {spent}")
+def saved_dials(traffic: Traffic) -> list[Dial]:
+    """Return money and time saved, net, as on Hit rate; beside the money what the misses cost."""
+    money, time = worth.saved_dials(traffic.saved)
+    spent = f"spent {words.money(traffic.spent_usd.value)} ({_known(traffic.spent_usd)})"
+    return [replace(money, detail=f"{money.detail}; {spent}"), time]
 
 
 def _known(total: Sum, *, what: str = "price") -> str:

@@ -13,11 +13,12 @@ from app.analysis.savings import ENOUGH, Savings, savings
 from app.views import rates, words
 from app.views.dial import Dial
 from storage.reads import hit_rate, window
-from storage.reads.hit_rate import Cell, Place, Priced, Step
-from storage.reads.window import Scope, Window
+from storage.reads.hit_rate import Cell, Count, Place, Priced, Step
+from storage.reads.window import Extent, Scope, Window
 
 HELD_OUT = "holdout"  # the reason of a miss that would have been a hit, and was sent upstream to learn the truth
 NO_NEGATIVE = " (a negative number is none)"
+SAMPLED = "telemetry is sampled, and sums of what came are no sums of all"
 _HOUR_MS = 3_600_000
 
 
@@ -52,6 +53,16 @@ class Worth:
     no_lifetime: str = ""  # why there is none
 
 
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What the window's hits saved. each: what a hit saves in money, as in Worth. sampled: sums of what came are no sums of all."""
+
+    usd: Savings = Savings(None, None, None, None)  # noqa: RUF009 - frozen
+    ms: Savings = Savings(None, None, None, None)  # noqa: RUF009 - frozen
+    each: Ratio | None = None
+    sampled: bool = False
+
+
 NOTHING = Worth(
     None, Weighted(None, 0, 0), Weighted(None, 0, 0), None, None, None, Savings(None, None, None, None), Savings(None, None, None, None)
 )
@@ -74,7 +85,7 @@ def load(
     sums of all, and there is nothing but the rate itself.
     """
     if sampled:
-        refused = Weighted(None, 0, 0, "telemetry is sampled, and sums of what came are no sums of all")
+        refused = Weighted(None, 0, 0, SAMPLED)
         return replace(NOTHING, tokens=refused, money=refused, sampled=True)
     mine = [cell for cell in cells if cell.cache_kind == rates.RESPONSE and cell.outcome in ELIGIBLE]
     models = hit_rate.priced(conn, shown, scope, every_place=every_place)
@@ -82,12 +93,10 @@ def load(
     found = hit_rate.steps(conn, shown, scope, scales=scales)
     counts = rates.totals(cells)
     lifetime, since_ms, no_lifetime = _lifetime(conn, shown, scope)
-    timed = [cell for cell in mine if cell.outcome not in HITS]
-    timed_n = sum(cell.lookup_us_n for cell in timed)
     held = sum(cell.lookups for cell in mine if cell.outcome == "miss" and cell.reason == HELD_OUT)
-    hits = [cell for cell in mine if cell.outcome in HITS]
-    hours = max(0, min(shown.end_ms, now_ms) - max(shown.start_ms, _first(conn, since_ms, shown.start_ms, now_ms))) / _HOUR_MS
-    whole_scope = scope == Scope(purpose=scope.purpose)
+    first_ms = _first(conn, since_ms, shown.start_ms, window.extent(conn, now_ms))
+    each = _each([one.saved_nusd for one in found], [one.hits for one in found])
+    kept = _saved(cells, each, shown, scope, first_ms=first_ms, usd_per_hour=usd_per_hour, now_ms=now_ms)
     return Worth(
         requests=_requests(found),
         tokens=_tokens(mine, found),
@@ -96,11 +105,28 @@ def load(
         lifetime=lifetime,
         since_ms=since_ms,
         no_lifetime=no_lifetime,
+        usd=kept.usd,
+        ms=kept.ms,
+        usd_each=kept.each,
+    )
+
+
+def _saved(
+    cells: Sequence[Cell], each: Ratio | None, shown: Window, scope: Scope, *, first_ms: int, usd_per_hour: float | None, now_ms: int
+) -> Saved:
+    """Return what the hits saved, less what the cache costs. first_ms: when what is on record begins; the hours before it cost nothing."""
+    counts = rates.totals(cells)
+    mine = [cell for cell in cells if cell.cache_kind == rates.RESPONSE and cell.outcome in ELIGIBLE]
+    hits = [cell for cell in mine if cell.outcome in HITS]
+    timed = [cell for cell in mine if cell.outcome not in HITS]
+    timed_n = sum(cell.lookup_us_n for cell in timed)
+    hours = max(0, min(shown.end_ms, now_ms) - max(shown.start_ms, first_ms)) / _HOUR_MS
+    return Saved(
         usd=savings(
             gross=sum(cell.saved_nusd for cell in hits) / 1e9,
             hits_known=sum(cell.saved_usd_n for cell in hits),
             hits=counts.hits,
-            cost=usd_per_hour * hours if usd_per_hour is not None and whole_scope else None,
+            cost=usd_per_hour * hours if usd_per_hour is not None and _whole(scope) else None,
             eligible=counts.eligible,
         ),
         # A hit's saved time is already less its own time in the cache: what is left to pay is the misses' time in it.
@@ -112,24 +138,58 @@ def load(
             eligible=counts.eligible,
             misses_pay=True,
         ),
-        usd_each=_each(found),
+        each=each,
     )
 
 
-def _first(conn: Connection, since_ms: int | None, otherwise_ms: int, now_ms: int) -> int:
+def _whole(scope: Scope) -> bool:
+    """Return whether nothing was filtered: what the cache costs is not split over parts of the traffic."""
+    return scope == Scope(purpose=scope.purpose)
+
+
+def front(
+    conn: Connection,
+    shown: Window,
+    scope: Scope,
+    cells: Sequence[Cell],
+    series: Sequence[Count],
+    *,
+    on_record: Extent,
+    usd_per_hour: float | None,
+    now_ms: int,
+) -> Saved:
+    """Return what the window's hits saved, from what its page has read. cells, series: the window's, the series with its savings."""
+    by_step: dict[int, tuple[int, int]] = {}
+    for row in series:
+        if row.cache_kind == rates.RESPONSE and row.outcome in HITS:
+            money, hits = by_step.get(row.at_ms, (0, 0))
+            by_step[row.at_ms] = money + row.saved_nusd, hits + row.lookups
+    each = _each([money for money, _ in by_step.values()], [hits for _, hits in by_step.values()])
+    since_ms, first_ms = None, shown.start_ms
+    if usd_per_hour is not None and _whole(scope) and (on_record.first_ms is None or on_record.first_ms > shown.start_ms):
+        rows = hit_rate.totals(conn, Window(0, shown.end_ms), scope)
+        since_ms = min((row.at_ms for row in rows if row.cache_kind == rates.RESPONSE), default=None)
+        first_ms = _first(conn, since_ms, shown.start_ms, on_record)
+    return _saved(cells, each, shown, scope, first_ms=first_ms, usd_per_hour=usd_per_hour, now_ms=now_ms)
+
+
+def _first(conn: Connection, since_ms: int | None, otherwise_ms: int, on_record: Extent) -> int:
     """Return when what is on record begins: with the raw rows, or with the rollups where older raw rows were removed."""
-    first_ms = window.extent(conn, now_ms).first_ms
+    first_ms = on_record.first_ms
     if first_ms is None or (window.horizons(conn).raw_ms and since_ms is not None and since_ms < first_ms):
         first_ms = since_ms
     return otherwise_ms if first_ms is None else first_ms
 
 
-def _each(found: Sequence[Step]) -> Ratio | None:
-    """Return the money that a hit saves, over the dearest step's, with its interval: how sure the mean is, for hits without a price."""
-    top = max((one.saved_nusd / one.hits for one in found if one.hits), default=0.0)
+def _each(saved: Sequence[float], hits: Sequence[int]) -> Ratio | None:
+    """Return the money that a hit saves, over the dearest step's, with its interval: how sure the mean is, for hits without a price.
+
+    saved, hits: of each step, in the order of time.
+    """
+    top = max((money / n for money, n in zip(saved, hits, strict=True) if n), default=0.0)
     if top <= 0:
         return None
-    return batched([one.saved_nusd / top for one in found], [one.hits for one in found])
+    return batched([money / top for money in saved], hits)
 
 
 def _requests(found: Sequence[Step]) -> Ratio | None:
@@ -222,9 +282,8 @@ def interval(ratio: Ratio | None) -> str:
 def dials(worth: Worth) -> list[Dial]:
     """Return the weighted rates, the lifetime's, and what is saved net."""
     if worth.sampled:
-        return [
-            Dial(label, words.NO_DATA, worth.money.refused) for label in ("By tokens", "By money", "Money saved, net", "Time saved, net")
-        ]
+        refused = [Dial(label, words.NO_DATA, SAMPLED) for label in ("By tokens", "By money")]
+        return [*refused, *saved_dials(Saved(sampled=True))]
     return [
         _weighted("By tokens", worth.tokens, "with reported tokens"),
         _weighted("By money", worth.money, "in models with prices"),
@@ -233,9 +292,15 @@ def dials(worth: Worth) -> list[Dial]:
             words.percent(worth.lifetime),
             f"since {words.instant(worth.since_ms)[:10]}, n = {words.count(worth.lifetime.n)}" if worth.lifetime else worth.no_lifetime,
         ),
-        _net_money(worth.usd, worth.usd_each),
-        _net_time(worth.ms),
+        *saved_dials(Saved(worth.usd, worth.ms, worth.usd_each)),
     ]
+
+
+def saved_dials(found: Saved) -> list[Dial]:
+    """Return money and time saved, net of what the cache costs."""
+    if found.sampled:
+        return [Dial(label, words.NO_DATA, SAMPLED) for label in ("Money saved, net", "Time saved, net")]
+    return [_net_money(found.usd, found.each), _net_time(found.ms)]
 
 
 def _weighted(label: str, found: Weighted, what: str) -> Dial:

@@ -17,12 +17,16 @@ from storage.rollups import ELIGIBLE, HITS, OUTCOMES, PLACE_SUMS
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Lookups of one outcome in one bucket. at_ms: the bucket's start."""
+    """Lookups of one outcome in one bucket. at_ms: the bucket's start.
+
+    saved_nusd: what its hits saved, where that was asked for; summed over outcomes, for it may stand beside one of several.
+    """
 
     at_ms: int
     cache_kind: str
     outcome: str
     lookups: int
+    saved_nusd: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +62,39 @@ DIMENSIONS = ("cache_kind", "namespace", "tenant", "model", "tier", "outcome", "
 _SUMS = tuple(name for name in Cell.__dataclass_fields__ if name not in DIMENSIONS)
 
 
-def series(conn: Connection, window: Window, scope: Scope, *, step_ms: int | None = None) -> list[Count]:
-    """Return counts by bucket (the chart's, or of `step_ms`, whole minutes), kind and outcome. Buckets without lookups are absent."""
+def series(conn: Connection, window: Window, scope: Scope, *, step_ms: int | None = None, savings: bool = False) -> list[Count]:
+    """Return counts by bucket (the chart's, or of `step_ms`, whole minutes), kind and outcome. Buckets without lookups are absent.
+
+    savings: what the hits saved is wanted too.
+    """
     step = step_ms or window.bucket_ms
     if by_places(scope):
-        return _side_by_side(conn, window, scope, step_ms=step)
-    found = rollups(conn, window, scope, ("cache_kind", "outcome", "lookups"), step_ms=step)
+        return _side_by_side(conn, window, scope, step_ms=step, savings=savings)
+    sums = ("lookups", "saved_nusd") if savings else ("lookups",)
+    found = rollups(conn, window, scope, ("cache_kind", "outcome", *sums), step_ms=step)
     bucket = (found.c.at_ms - found.c.at_ms % step).label("bucket")
     query = (
-        select(bucket, found.c.cache_kind, found.c.outcome, func.sum(found.c.lookups))
+        select(bucket, found.c.cache_kind, found.c.outcome, *(func.sum(found.c[name]) for name in sums))
         .group_by(bucket, found.c.cache_kind, found.c.outcome)
         .order_by(bucket)
     )
     return [Count(*row) for row in conn.execute(query)]
 
 
-def _side_by_side(conn: Connection, window: Window, scope: Scope, *, step_ms: int) -> list[Count]:
+def _side_by_side(conn: Connection, window: Window, scope: Scope, *, step_ms: int, savings: bool) -> list[Count]:
     """Return counts by step, kind and outcome from the rows by place; at_ms is where a step begins."""
-    found = by_place(conn, window, scope, ("cache_kind",), step_ms=step_ms, kind=None, sums=OUTCOMES)
+    sums = (*OUTCOMES, "saved_nusd") if savings else OUTCOMES
+    found = by_place(conn, window, scope, ("cache_kind",), step_ms=step_ms, kind=None, sums=sums)
     bucket = (found.c.at_ms - found.c.at_ms % step_ms).label("bucket")
-    query = select(bucket, found.c.cache_kind, *(func.sum(found.c[name]) for name in OUTCOMES))
-    rows = conn.execute(query.group_by(bucket, found.c.cache_kind).order_by(bucket, found.c.cache_kind))
-    return [Count(row[0], row[1], outcome, n) for row in rows for outcome, n in zip(OUTCOMES, row[2:], strict=True) if n]
+    query = select(bucket, found.c.cache_kind, *(func.sum(found.c[name]) for name in sums))
+    counts: list[Count] = []
+    for at_ms, kind, *values in conn.execute(query.group_by(bucket, found.c.cache_kind).order_by(bucket, found.c.cache_kind)):
+        saved = values[-1] if savings else 0
+        for outcome, n in zip(OUTCOMES, values, strict=False):
+            if n:
+                counts.append(Count(at_ms, kind, outcome, n, saved))
+                saved = 0  # it is of all hits together, and those come first
+    return counts
 
 
 def cells(conn: Connection, window: Window, scope: Scope, *, by: Sequence[str] = DIMENSIONS) -> list[Cell]:

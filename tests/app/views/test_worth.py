@@ -7,11 +7,12 @@ import pytest
 
 from app.analysis.hit_rate import ELIGIBLE, HITS
 from app.analysis.savings import savings
-from app.views import hit_rate, rates, worth
+from app.views import hit_rate, overview, overview_rows, rates, worth
 from app.views.worth import Worth
 from storage.reads import hit_rate as reads
 from storage.reads.window import Scope, Window
 from storage.store import Store
+from tests.app.views.test_pages import no_engine
 from tests.support import telemetry
 from tests.support.telemetry import Made
 
@@ -272,3 +273,31 @@ def test_break_even_of_time_does_not_depend_on_the_hit_rate_of_today(hits: int) 
     assert found.break_even_ratio == pytest.approx(0.2)
     assert found.net == pytest.approx(80.0 * hits - 20.0 * (200 - hits))
     assert (found.net > 0) == (hits / 200 > 0.2)
+
+
+def test_overview_shows_the_same_savings_as_hit_rate_with_their_interval(stores: tuple[Store, Store]) -> None:
+    found = load(stores, made(400), usd_per_hour=0.001)
+    front = overview.load(
+        *(lambda: stores[0], lambda: stores[1], no_engine),
+        window=HOUR,
+        scope=Scope(),
+        window_name="the last hour",
+        now_ms=NOW,
+        usd_per_hour=0.001,
+    )
+    assert front.traffic is not None
+    assert (front.traffic.saved.usd, front.traffic.saved.ms) == (found.worth.usd, found.worth.ms)
+    dials = {dial.label: dial for dial in overview_rows.other_dials(front.traffic)}
+    assert dials["Money saved, net"].value == value(found.worth, "Money saved, net")
+    assert all(part in dials["Money saved, net"].detail for part in ("95 % gross: $", "hits with a price", "spent $"))
+    assert dials["Time saved, net"].value == value(found.worth, "Time saved, net") != "no data"
+
+
+@pytest.mark.parametrize("scope", [Scope(), Scope(tenant="globex")])
+def test_a_series_with_savings_has_all_that_the_hits_saved(stores: tuple[Store, Store], scope: Scope) -> None:
+    telemetry.write(stores[0], made(300), now_ms=NOW)
+    with stores[0].read() as conn:
+        told, bare = reads.series(conn, HOUR, scope, savings=True), reads.series(conn, HOUR, scope)
+        cells = [cell for cell in reads.cells(conn, HOUR, scope) if cell.outcome in HITS]
+    assert sum(row.saved_nusd for row in told if row.outcome in HITS) == sum(cell.saved_nusd for cell in cells) > 0
+    assert [dataclasses.replace(row, saved_nusd=0) for row in told] == bare
