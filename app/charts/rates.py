@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
 
 from app.analysis.hit_rate import OUTCOMES
 from app.charts import theme
@@ -33,15 +35,26 @@ def outcomes(buckets: Sequence[Bucket], window: Window, marks: Sequence[Mark] = 
     return Chart(title, made, f"{title}: stacked bars from {words.span(window.start_ms, window.end_ms)}")
 
 
-def hit_rate(buckets: Sequence[Bucket], window: Window, marks: Sequence[Mark] = (), *, break_even: float | None = None) -> Chart:
+def hit_rate(
+    buckets: Sequence[Bucket],
+    window: Window,
+    marks: Sequence[Mark] = (),
+    *,
+    break_even: float | None = None,
+    earlier: Mapping[int, Bucket] | None = None,
+    compared: Window | None = None,
+) -> Chart:
     """The hit rate per bucket with its 95 % interval, on a fixed axis. Buckets without lookups are gaps.
 
     break_even: the rate (0…1) above which the cache pays, drawn as a line; left out when None or above 1.
+    earlier: the compared window's buckets by the start of those that they stand beside, drawn as a thin dashed line.
     """
     made = theme.figure(height=220)
     middle = [bucket.at_ms + window.bucket_ms // 2 for bucket in buckets]
     shares = [bucket.counts.hit_rate for bucket in buckets]
     at = theme.times(middle)
+    if earlier and compared is not None:
+        _compared(made, [earlier.get(bucket.at_ms) for bucket in buckets], at, compared)
     for values, fill in (
         ([None if share is None else share.low_ratio for share in shares], None),
         ([None if share is None else share.high_ratio for share in shares], "tonexty"),
@@ -79,6 +92,25 @@ def hit_rate(buckets: Sequence[Bucket], window: Window, marks: Sequence[Mark] = 
     theme.act_marks(made, marks, top=97)
     title = f"Hit rate per {words.each(window.bucket_ms)}, with its 95 % interval"
     return Chart(title, made, f"{title}: a line from {words.span(window.start_ms, window.end_ms)}")
+
+
+def _compared(made: go.Figure, beside: Sequence[Bucket | None], at: Sequence[str], compared: Window) -> None:
+    shares = [bucket.counts.hit_rate if bucket else None for bucket in beside]
+    if not any(shares):
+        return
+    times = theme.times([bucket.at_ms if bucket else 0 for bucket in beside])
+    made.add_scatter(
+        x=at,
+        y=[None if share is None else share.ratio * 100 for share in shares],
+        mode="lines",
+        name=f"{words.span(compared.start_ms, compared.end_ms)}, compared",
+        line={"color": theme.NEUTRAL, "width": 1, "dash": "dash"},
+        connectgaps=False,
+        customdata=[
+            ["", ""] if share is None else [f"{share.k:,} of {share.n:,}", time] for share, time in zip(shares, times, strict=True)
+        ],
+        hovertemplate="%{y:.1f} %, %{customdata[0]} at %{customdata[1]} UTC<extra></extra>",
+    )
 
 
 def funnel(steps: Sequence[Funnel]) -> Chart:

@@ -36,6 +36,11 @@ def rate(view: HitRate, loaded: Loaded) -> list[dict[str, object]]:
     rows = hit_rate.bucket_rows(loaded)
     worth = loaded.worth
     known = worth.usd.break_even_ratio
-    chart = rates.hit_rate(loaded.buckets, view.window, view.marks, break_even=worth.ms.break_even_ratio if known is None else known)
+    chart = rates.hit_rate(
+        *(loaded.buckets, view.window, view.marks),
+        break_even=worth.ms.break_even_ratio if known is None else known,
+        earlier=loaded.beside,
+        compared=loaded.compared,
+    )
     panels.chart(chart, rows=rows, key="rate", on_point=filters.since)
     return rows

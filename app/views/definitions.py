@@ -103,7 +103,8 @@ CHARTS: Final[dict[str, str]] = {
     ),
     "rate": (
         "Hits / (hits + coalesced + misses) of the lookups that began in each step; a step without any is a gap. Drag over a "
-        "region to make it the time range; click on a bar of the outcomes below to compare what came since with what came before."
+        "region to make it the time range; click on a bar of the outcomes below to compare what came since with what came before. "
+        "Dashed: the compared period, moved to stand beside."
     ),
     "latency": f"{_DURATION} From sketches that are within 1 %. Click on a point to see why the hit rate changed since then.",
     "funnel": "Eligible lookups by what answered them, end to end. In the table also the share of those that came as far as each tier.",

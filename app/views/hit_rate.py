@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.analysis.hit_rate import HITS, OUTCOMES, Counts, count
 from app.analysis.intervals import Difference, Ratio, wilson
@@ -69,8 +69,9 @@ class Loaded:
     extent: Extent
     worth: Worth = NOTHING
     before: Counts = Counts()  # noqa: RUF009 - frozen
-
+    compared: Window | None = None
     earlier: tuple[rates.Bucket, ...] = ()  # of the window that it is compared with
+    beside: Mapping[int, rates.Bucket] = field(default_factory=dict)  # the same, by the start of the bucket that each stands beside
 
     def over(self, outcomes: tuple[str, ...] = HITS) -> Ratio | None:
         """Return the share of these outcomes over batches of time."""
@@ -130,9 +131,9 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
     with store.read() as conn:
         cells = hit_rate.cells(conn, shown, scope, by=rates.BY)
         places = hit_rate.places(conn, shown, scope, limit=_MOST_ROWS)
-        earlier = hit_rate.series(conn, compared, scope)
+        then = hit_rate.series(conn, compared, scope)
         counts = rates.weighed(conn, shown, scope, rates.totals(cells))
-        before = count((row.outcome, row.lookups) for row in earlier if row.cache_kind == rates.RESPONSE)
+        before = count((row.outcome, row.lookups) for row in then if row.cache_kind == rates.RESPONSE)
         before = rates.weighed(conn, compared, scope, before)
         every_place = places if len(places) < _MOST_ROWS else None
         worth = load_worth(
@@ -142,6 +143,7 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
         extent = window.extent(conn, now_ms)
         kinds = sorted({cell.cache_kind for cell in cells} - {rates.RESPONSE})
         others = [(kind, rates.weighed(conn, shown, scope, rates.totals(cells, cache_kind=kind), kind=kind)) for kind in kinds]
+    earlier = rates.buckets(then, compared, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=before)
     return Loaded(
         counts=counts,
         buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=counts),
@@ -152,7 +154,9 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
         extent=extent,
         worth=worth,
         before=before,
-        earlier=rates.buckets(earlier, compared, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=before),
+        compared=compared,
+        earlier=earlier,
+        beside=rates.beside(earlier, shown, compared),
     )
 
 
@@ -268,7 +272,14 @@ def _of(counts: Counts, outcome: str) -> float | None:
 
 
 def bucket_rows(loaded: Loaded) -> list[dict[str, object]]:
-    return rates.bucket_rows(loaded.buckets, {outcome: words.OUTCOME_NAMES[outcome] for outcome in OUTCOMES})
+    rows = rates.bucket_rows(loaded.buckets, {outcome: words.OUTCOME_NAMES[outcome] for outcome in OUTCOMES})
+    for row, bucket in zip(rows, loaded.buckets, strict=True):
+        then = loaded.beside.get(bucket.at_ms)
+        share = then.counts.hit_rate if then else None
+        row["compared with (UTC)"] = words.instant(then.at_ms) if then else ""
+        row["hit rate % then"] = None if share is None else round(share.ratio * 100, 1)
+        row["n then"] = then.counts.eligible if then else None
+    return rows
 
 
 def funnel_rows(loaded: Loaded) -> list[dict[str, object]]:

@@ -47,6 +47,13 @@ def buckets(rows: Iterable[Count], window: Window, *, cache_kind: str, now_ms: i
     return tuple(Bucket(at, part_of(whole, count(pairs)), at + window.bucket_ms + LATE_MS > now_ms) for at, pairs in by_time.items())
 
 
+def beside(earlier: Iterable[Bucket], window: Window, compared: Window) -> dict[int, Bucket]:
+    """Return the compared window's buckets, of the same length, by the start of those that they stand beside, to the nearest step."""
+    step, shown = window.bucket_ms, set(window.buckets)
+    by = round((window.start_ms - compared.start_ms) / step) * step
+    return {at: bucket for bucket in earlier if (at := bucket.at_ms + by) in shown}
+
+
 def totals(cells: Iterable[Cell], *, cache_kind: str = RESPONSE) -> Counts:
     return count((cell.outcome, cell.lookups) for cell in cells if cell.cache_kind == cache_kind)
 

@@ -100,6 +100,21 @@ def test_hit_rate_tables_add_up(store: Store, ops: Store) -> None:
     assert sum(reason.lookups for reason in view.loaded.reasons if reason.outcome == "miss") == view.loaded.counts.of("miss")
 
 
+def test_the_compared_period_is_drawn_and_listed_beside_the_hit_rate(store: Store, ops: Store) -> None:
+    before = HOUR.shifted(47 * 60_000)  # no whole number of the chart's steps
+    view = hit_rate.load(lambda: store, lambda: ops, window=HOUR, scope=Scope(), window_name="now", now_ms=NOW, before=before)
+    assert view.loaded is not None
+    rows = hit_rate.bucket_rows(view.loaded)
+    told = [row for row in rows if row["hit rate % then"] is not None]
+    assert len(told) > len(rows) // 2
+    assert sum(int(str(row["n then"])) for row in told) == pytest.approx(view.loaded.before.eligible, rel=0.1)
+    assert all(row["compared with (UTC)"] < row["time (UTC)"] for row in told)  # type: ignore[operator]
+    drawn = rate_charts.hit_rate(view.loaded.buckets, HOUR, earlier=view.loaded.beside, compared=view.loaded.compared).figure
+    line = next(trace for trace in drawn.data if trace.name.endswith(", compared"))
+    assert [None if value is None else round(value, 1) for value in line.y] == [row["hit rate % then"] for row in rows]
+    assert line.name.startswith(words.span(before.start_ms, before.end_ms))
+
+
 def test_charts_are_fixed_to_the_window_and_ratios_to_a_hundred_per_cent(store: Store, ops: Store) -> None:
     traffic = _overview(store, ops).traffic
     assert traffic is not None
