@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from app.charts import latency, rates
@@ -35,7 +37,7 @@ def draw(view: Overview, traffic: Traffic, selection: filters.Selection) -> None
     answer = why_panel.answer(selection, view.window)
     why_panel.line(answer)
     four(view, traffic, selection)
-    regret_panel.line(selection.scope.namespace, view.now_ms)
+    regret_panel.line(selection.scope, view.now_ms)
     marked = marks.with_changes(view.marks, answer.events, view.window)
     chart = rates.outcomes(traffic.buckets, view.window, marked)
     panels.chart(chart, rows=overview_rows.outcome_rows(traffic), key="outcomes", on_point=panels.to_why)
@@ -57,6 +59,8 @@ def four(view: Overview, traffic: Traffic, selection: filters.Selection) -> None
         regret.load(handles.ops, horizon="24h", namespace=namespace, now_ms=now),
         regret_past.course(handles.ops, horizon="24h", namespace=namespace, now_ms=now),
     )
+    if note := regret.whole_note(selection.scope):
+        lost = replace(lost, detail=f"{lost.detail}; {note}")
     chrome.dials([overview_rows.rate_dial(traffic), *drift_rows.front(drift_panel.load(selection, view.window), now), lost])
 
 

@@ -9,7 +9,7 @@ from app.ui import chrome, handles, panels, states, tables
 from app.ui.text import literal
 from app.views import regret, regret_past, words
 from app.views.regret import Regret
-from storage.reads.window import Window
+from storage.reads.window import Scope, Window
 
 _DEFAULT = "24h"
 
@@ -44,12 +44,14 @@ def choose() -> tuple[str, str | None]:
     return horizon, "" if named == words.UNNAMED else named
 
 
-def line(namespace: str | None, now_ms: int) -> None:
+def line(scope: Scope, now_ms: int) -> None:
     """Draw, on another page, what tuning would win, with the link to the evidence. Nothing while nothing was computed."""
-    view = regret.load(handles.ops, horizon=_DEFAULT, namespace=namespace, now_ms=now_ms)
+    view = regret.load(handles.ops, horizon=_DEFAULT, namespace=scope.namespace, now_ms=now_ms)
     if view.chosen is not None and (view.chosen.findings is not None or view.chosen.refused):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(f"**Is tuning worth it?** {literal(view.sentence)}", width="content")
+            note = regret.whole_note(scope) if view.chosen.findings is not None else ""
+            told = f"{view.sentence} This is {note}." if note else view.sentence
+            st.markdown(f"**Is tuning worth it?** {literal(told)}", width="content")
             chrome.evidence("regret", "Regret")
 
 

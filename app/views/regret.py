@@ -15,6 +15,7 @@ from app.views.regret_past import Point
 from storage import analyses, jobs
 from storage.analyses import Analysis
 from storage.jobs import Job
+from storage.reads.window import Scope
 from storage.store import Store
 
 OPS = "Record of acts"
@@ -241,6 +242,14 @@ def front(day: Regret, past: Sequence[Point] = ()) -> Dial:
     told, good = _against(now, past, end_ms)
     age = f"computed {words.age(day.now_ms - (day.computed_ms or day.now_ms))} ago{', old' if day.old else ''}"
     return Dial("Regret", value, detail, told, good, spark=regret_past.spark(past, day.horizon), age=age)
+
+
+def whole_note(scope: Scope) -> str:
+    """Return that the regret is of more than the lookups that the bar chose: it is computed for whole namespaces. '' when it is not."""
+    chosen = [name for name, value in (("tenant", scope.tenant), ("model", scope.model), ("sender", scope.source)) if value is not None]
+    if not chosen:
+        return ""
+    return f"of {'all namespaces' if scope.namespace is None else 'the whole namespace'}, not of this {words.listed(chosen)} alone"
 
 
 def _against(now: Ends, past: Sequence[Point], end_ms: int) -> tuple[str, bool | None]:

@@ -16,6 +16,7 @@ from app.wiring import Wiring
 from storage import analyses, jobs
 from storage.analyses import Analysis
 from storage.errors import StoreMissing
+from storage.reads.window import Scope
 from tests.app.analysis.test_what_if import HOUR_MS, events
 from tests.support.telemetry import HOSTILE
 
@@ -154,3 +155,9 @@ def test_the_overview_s_dial_says_that_there_is_nothing(wired: Wiring) -> None:
     assert "90 usable lookups, 200 needed" in regret.front(load(wired), load(wired)).detail
     failed = regret.load(no_ops, horizon="24h", namespace=None, now_ms=NOW)
     assert regret.front(failed, failed).detail == "it cannot be read"
+
+
+def test_regret_of_a_part_of_the_traffic_says_that_it_is_of_the_whole() -> None:
+    assert regret.whole_note(Scope()) == regret.whole_note(Scope(namespace="faq")) == ""
+    assert regret.whole_note(Scope(namespace="faq", tenant="acme")) == "of the whole namespace, not of this tenant alone"
+    assert regret.whole_note(Scope(model="m", source="s")) == "of all namespaces, not of this model and sender alone"
