@@ -19,10 +19,17 @@ _LINES = (
 )
 
 
-def figure(latency: LatencyView, window: Window, marks: Sequence[Mark] = ()) -> Chart:
-    """Median and 95th percentile per bucket, logarithmic: hits and misses lie orders of magnitude apart."""
+def figure(latency: LatencyView, window: Window, marks: Sequence[Mark] = (), *, late_ms: int | None = None) -> Chart:
+    """Median and 95th percentile per bucket, logarithmic: hits and misses lie orders of magnitude apart.
+
+    late_ms: from when on late data may still come; the points of such buckets are hollow. None = from nowhere on.
+    """
     made = theme.figure(height=220)
     buckets, every = latency.buckets, window.starts(latency.step_ms)
+    late = [late_ms is not None and at + latency.step_ms > late_ms for at in every]
+    marker: dict[str, object] = {"size": 3}
+    if any(late):
+        marker = {"size": [7 if one else 3 for one in late], "symbol": ["circle-open" if one else "circle" for one in late]}
     for name, side, attribute, colour, dash in _LINES:
         rows = {bucket.at_ms: bucket for bucket in buckets if bucket.side == side}
         if not rows:
@@ -31,7 +38,7 @@ def figure(latency: LatencyView, window: Window, marks: Sequence[Mark] = ()) -> 
             x=theme.times([at + latency.step_ms // 2 for at in every]),
             y=[getattr(rows[at], attribute) if at in rows else None for at in every],
             mode="lines+markers",
-            marker={"size": 3},
+            marker=marker,
             line={"color": colour, "width": 2, "dash": dash},
             name=name,
             connectgaps=False,

@@ -44,7 +44,7 @@ def hit_rate(
     earlier: Mapping[int, Bucket] | None = None,
     compared: Window | None = None,
 ) -> Chart:
-    """The hit rate per bucket with its 95 % interval, on a fixed axis. Buckets without lookups are gaps.
+    """The hit rate per bucket with its 95 % interval, on a fixed axis. Buckets without lookups are gaps; provisional ones are hollow.
 
     break_even: the rate (0…1) above which the cache pays, drawn as a line; left out when None or above 1.
     earlier: the compared window's buckets by the start of those that they stand beside, drawn as a thin dashed line.
@@ -77,11 +77,17 @@ def hit_rate(
         mode="lines+markers",
         name="hit rate",
         line={"color": theme.ACCENT, "width": 2},
-        marker={"size": 4},
+        marker={
+            "size": [7 if bucket.provisional else 4 for bucket in buckets],
+            "symbol": ["circle-open" if bucket.provisional else "circle" for bucket in buckets],
+        },
         cliponaxis=False,
         connectgaps=False,
-        customdata=[["", ""] if share is None else [f"{share.k:,} of {share.n:,}", words.interval(share)] for share in shares],
-        hovertemplate="%{y:.1f} % (%{customdata[1]}), %{customdata[0]}<extra></extra>",
+        customdata=[
+            ["", "", ""] if share is None else [f"{share.k:,} of {share.n:,}", words.interval(share), _late(bucket.provisional)]
+            for share, bucket in zip(shares, buckets, strict=True)
+        ],
+        hovertemplate="%{y:.1f} % (%{customdata[1]}), %{customdata[0]}%{customdata[2]}<extra></extra>",
     )
     theme.time_axis(made, window)
     theme.ratio_axis(made)
@@ -92,6 +98,10 @@ def hit_rate(
     theme.act_marks(made, marks, top=97)
     title = f"Hit rate per {words.each(window.bucket_ms)}, with its 95 % interval"
     return Chart(title, made, f"{title}: a line from {words.span(window.start_ms, window.end_ms)}")
+
+
+def _late(provisional: bool) -> str:
+    return ", late data may still come" if provisional else ""
 
 
 def _compared(made: go.Figure, beside: Sequence[Bucket | None], at: Sequence[str], compared: Window) -> None:

@@ -104,9 +104,12 @@ CHARTS: Final[dict[str, str]] = {
     "rate": (
         "Hits / (hits + coalesced + misses) of the lookups that began in each step; a step without any is a gap. Drag over a "
         "region to make it the time range; click on a bar of the outcomes below to compare what came since with what came before. "
-        "Dashed: the compared period, moved to stand beside."
+        "Dashed: the compared period, moved to stand beside. Hollow: late data may still come."
     ),
-    "latency": f"{_DURATION} From sketches that are within 1 %. Click on a point to see why the hit rate changed since then.",
+    "latency": (
+        f"{_DURATION} From sketches that are within 1 %. Hollow: late data may still come. Click on a point to see why the hit rate "
+        "changed since then."
+    ),
     "funnel": "Eligible lookups by what answered them, end to end. In the table also the share of those that came as far as each tier.",
     "ranks": "Share of a window's lookups that its most frequent prompt has, the second, and so on.",
     "similarities": "Shares of lookups with a candidate, by its similarity; exact hits have none.",

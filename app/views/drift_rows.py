@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from app.analysis.clusters import LEAST_COSINE, RADIUS
 from app.analysis.drift import Change
 from app.analysis.entropy import Entropy
+from app.analysis.intervals import wilson
 from app.views import words
 from app.views.dial import Dial
 from app.views.drift import Drift, Found, Kind
@@ -43,19 +44,20 @@ def dials(view: Drift) -> list[Dial]:
         Dial(
             "Entropy",
             f"{mix.bits:.2f} bits",
-            f"of exact prompts, {_interval(mix)}, at most {_most_bits(mix)}; n = {words.count(mix.n)}",
+            f"of exact prompts, {_interval(mix)}, at most {_most_bits(mix)}{_normalised(mix)}; n = {words.count(mix.n)}",
             _moved(view.now.rarefied_bits, view.before.rarefied_bits if view.before else None),
             help=f"Estimated by {_estimator(mix)}; plug-in {mix.plug_in_bits:.2f} bits.",
         ),
         Dial(
             "Effective prompts",
             f"{mix.effective:,.0f}",
-            f"as varied as so many equal ones; {words.count(mix.kinds)} seen, {words.count(mix.singletons)} of them once",
+            f"as varied as so many equal ones; {words.count(mix.kinds)} seen, {words.count(mix.singletons)} of them once; "
+            f"n = {words.count(mix.n)}{_effective(mix)}",
         ),
     ]
     if view.now.clusters:
         grouped = view.now.clusters
-        detail = f"{words.count(grouped.kinds)} clusters, as varied as {grouped.effective:,.0f} equal ones"
+        detail = f"{words.count(grouped.kinds)} clusters, as varied as {grouped.effective:,.0f} equal ones; n = {words.count(grouped.n)}"
         moved = _moved(view.now.rarefied_cluster_bits, view.before.rarefied_cluster_bits if view.before else None)
         found.append(Dial("Entropy of clusters", f"{grouped.bits:.2f} bits", detail, moved, help=_alike(view)))
     if before:
@@ -103,10 +105,10 @@ def _fresh(view: Drift) -> Dial:
     if not total:
         return Dial("New prompts", words.NO_DATA, "nothing to compare with")
     share = words.ratio(new / total)
+    counted, told = f"{words.count(new)} of {words.count(total)} lookups", f"95 %: {words.interval(wilson(new, total))} as if independent"
     if view.looked[0] == 1 or not new:
-        return Dial("New prompts", share, f"{words.count(new)} of {words.count(total)} lookups")
-    missing = f"not found in {_part(view.looked[0])} before"
-    return Dial("New prompts", f"at most {share}", f"{words.count(new)} of {words.count(total)} lookups, {missing}")
+        return Dial("New prompts", share, f"{counted}; {told}")
+    return Dial("New prompts", f"at most {share}", f"{counted}, not found in {_part(view.looked[0])} before; {told}")
 
 
 def _part(number: int) -> str:
@@ -121,6 +123,15 @@ def _interval(mix: Entropy) -> str:
     """Return `95 %: 5.01–5.20`, or why there is none."""
     found = mix.interval_bits
     return "too many seen once for an interval" if found is None else f"95 %: {found[0]:.2f}–{found[1]:.2f}"
+
+
+def _normalised(mix: Entropy) -> str:
+    return "" if mix.normalised_ratio is None else f", normalised {mix.normalised_ratio:.2f} of 1"
+
+
+def _effective(mix: Entropy) -> str:
+    found = mix.interval_bits
+    return "" if found is None else f", 95 %: {2 ** found[0]:,.0f}–{2 ** found[1]:,.0f} when corrected for bias"
 
 
 def _most_bits(mix: Entropy) -> str:

@@ -235,7 +235,8 @@ def coverage_dials(loaded: Loaded) -> list[Dial]:
             "Could hit",
             words.percent(covered),
             f"{words.count(counts.eligible)} of {words.count(counts.total)} lookups{' received' if counts.sampled else ''}; "
-            f"{words.count(counts.of('bypass'))} bypassed, {words.count(counts.of('error'))} failed",
+            f"{words.count(counts.of('bypass'))} bypassed, {words.count(counts.of('error'))} failed; "
+            f"95 %: {words.interval(covered)}",
         )
     )
     return rows

@@ -89,7 +89,13 @@ def outcome_rows(traffic: Traffic) -> list[dict[str, object]]:
     return rates.bucket_rows(traffic.buckets, {outcome: words.OUTCOME_NAMES[outcome] for outcome in OUTCOMES})
 
 
+def late_ms(traffic: Traffic) -> int | None:
+    """Return from when on late data may still come; None when all of the time shown is complete."""
+    return min((bucket.at_ms for bucket in traffic.buckets if bucket.provisional), default=None)
+
+
 def latency_rows(traffic: Traffic) -> list[dict[str, object]]:
+    late = late_ms(traffic)
     return [
         {
             "time (UTC)": words.instant(bucket.at_ms),
@@ -97,6 +103,7 @@ def latency_rows(traffic: Traffic) -> list[dict[str, object]]:
             "median ms": None if bucket.p50_ms is None else round(bucket.p50_ms, 2),
             "p95 ms": None if bucket.p95_ms is None else round(bucket.p95_ms, 2),
             "n": bucket.n,
+            "provisional": "yes" if late is not None and bucket.at_ms + traffic.latency.step_ms > late else "",
         }
         for bucket in traffic.latency.buckets
     ]

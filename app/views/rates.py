@@ -91,9 +91,17 @@ def change(now: Share | None, before: Share | None, mine: Ratio | None, earlier:
 
 
 def limits(ratio: Ratio | None, share: Share) -> str:
-    """Return a share's interval for a sentence: over batches of time; Wilson's where they are too few, or all alike at 0 or 1."""
-    if ratio is None or ratio.low_ratio is None or ratio.high_ratio is None or ratio.design is None:
+    """Return a share's interval for a sentence: over batches of time, or Wilson's, which it says, where they are too few or all alike.
+
+    ratio: None = the lookups are sampled, and the share has its interval of them.
+    """
+    if ratio is None:
         return words.interval(share)
+    if ratio.low_ratio is None or ratio.high_ratio is None:
+        steps = words.many(ratio.clusters, "step", "steps")
+        return f"{words.interval(share)} as if independent, for only {steps} of time"
+    if ratio.design is None:
+        return f"{words.interval(share)} as if independent"
     return f"{ratio.low_ratio * 100:.1f}–{ratio.high_ratio * 100:.1f} %"
 
 

@@ -290,10 +290,15 @@ def dials(worth: Worth) -> list[Dial]:
         Dial(
             "Lifetime",
             words.percent(worth.lifetime),
-            f"since {words.instant(worth.since_ms)[:10]}, n = {words.count(worth.lifetime.n)}" if worth.lifetime else worth.no_lifetime,
+            _since(worth.lifetime, worth.since_ms) if worth.lifetime else worth.no_lifetime,
         ),
         *saved_dials(Saved(worth.usd, worth.ms, worth.usd_each)),
     ]
+
+
+def _since(lifetime: Share, since_ms: int | None) -> str:
+    counted = f"{words.count(lifetime.k)} of {words.count(lifetime.n)}"
+    return f"{counted} since {words.instant(since_ms)[:10]}, 95 %: {words.interval(lifetime)} as if independent"
 
 
 def saved_dials(found: Saved) -> list[Dial]:

@@ -50,6 +50,18 @@ def _charts() -> dict[str, Chart]:
     }
 
 
+def test_points_to_which_late_data_may_still_come_are_hollow() -> None:
+    took = (LatencyBucket(START, "hit", 6, 1.0, 4.0), LatencyBucket(START + 120_000, "hit", 3, 4.0, 9.0))
+    side = LatencySide(9, 1.0, 9.0)
+    view = LatencyView(side, side, took, 60_000, 1)
+    for made, last in (
+        (rates.hit_rate(BUCKETS, WINDOW), "circle-open"),
+        (latency.figure(view, WINDOW, late_ms=START + 120_000), "circle-open"),
+        (rates.hit_rate(BUCKETS[:2], WINDOW), "circle"),
+    ):
+        assert list(made.figure.data[-1].marker.symbol)[-2:] == ["circle", last]
+
+
 @pytest.mark.parametrize("name", ["outcomes", "hit_rate", "funnel", "latency", "waterfall"])
 def test_a_figure_is_drawn_as_before(name: str) -> None:
     chart = _charts()[name]

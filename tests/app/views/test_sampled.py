@@ -147,7 +147,7 @@ def test_parts_that_are_not_weighed_explain_no_change(stores: tuple[Store, Store
 @pytest.mark.parametrize(
     ("kept_ratio", "gone", "value", "detail"),
     [
-        (0.1, False, "80.0 %", "n = 1,100"),
+        (0.1, False, "80.0 %", "880 of 1,100 since "),
         (0.1, True, "no data", "telemetry is sampled: how much of what came before"),
         (None, False, "no data", "100 of 200 lookups outlived a sampler"),
     ],

@@ -208,6 +208,16 @@ def test_few_steps_have_no_interval_and_say_so(stores: tuple[Store, Store]) -> N
     rows = [dataclasses.replace(one, lookup=one.lookup._replace(at_ms=NOW - 600_000, tenant="one")) for one in made(40)]
     found = load(stores, rows)
     assert "only 1 step of time with lookups: too few for an interval (6 needed)" in hit_rate.coverage_dials(found)[0].detail
+    assert found.counts.hit_rate is not None
+    assert rates.limits(found.over(), found.counts.hit_rate).endswith(" as if independent, for only 1 step of time")
+
+
+def test_every_share_on_a_dial_has_n_and_an_interval(stores: tuple[Store, Store]) -> None:
+    found = load(stores, made(300))
+    dials = {dial.label: dial.detail for dial in [*hit_rate.coverage_dials(found), *worth.dials(found.worth)]}
+    for label in ("Hit rate", "Exact", "Semantic", "Coalesced", "Could hit", "By tokens", "By money", "Lifetime"):
+        assert " of " in dials[label], label
+        assert "95 %" in dials[label], label
 
 
 def test_what_the_cache_costs_is_not_split_over_a_part_of_the_traffic(stores: tuple[Store, Store]) -> None:
