@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.admin import actions as admin_acts
@@ -38,6 +39,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
         monkeypatch.setenv(name, value)
     handles.wiring.clear()
     handles.failures.clear()
+    st.cache_data.clear()  # views are kept for a minute, of the test before too
     load(values).prepare()
     yield values
     handles.wiring().close()
