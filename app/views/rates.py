@@ -80,14 +80,17 @@ def over(shown: Sequence[Bucket], outcomes: Sequence[str] = HITS, *, whole: Coun
 
 
 def change(now: Share | None, before: Share | None, mine: Ratio | None, earlier: Ratio | None) -> Difference | None:
-    """Return the change of a share, each side as unsure as its batches make it; a side with too few of them as the other is.
+    """Return the change of a share, both sides as unsure as their batches together make it; one with too few of them tells nothing.
 
-    mine, earlier: the same shares, `over` their buckets; None = sampled, and both sides stand as they are.
+    Had nothing changed, both would come in bursts alike, so a lookup is worth as much on either: the mean of 1 / design. A side that
+    fell or rose halfway looks like one long burst, which would hide it; its 1 / design is near 0, and the other side's tells. mine,
+    earlier: the same shares, `over` their buckets; None = sampled, and both sides stand as they are.
     """
     if mine is None or earlier is None:
         return difference(now, before)
-    told, before_told = mine.design, earlier.design
-    return difference(widened(now, told or before_told), widened(before, before_told or told))
+    worth = [1 / max(1.0, one.design) for one in (mine, earlier) if one.design is not None]
+    design = len(worth) / sum(worth) if worth else None
+    return difference(widened(now, design), widened(before, design))
 
 
 def limits(ratio: Ratio | None, share: Share) -> str:

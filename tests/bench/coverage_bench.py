@@ -12,6 +12,7 @@ import sys
 import numpy as np
 
 from app.analysis.intervals import batched, clustered, wilson
+from app.views import rates
 
 
 def coverage(clusters: int, rate: float, concentration: float, simulations: int, seed: int) -> tuple[float, float]:
@@ -59,6 +60,27 @@ def page(minutes: int, step_min: int, session_min: int, tenants: int, *, simulat
     return held / simulations, naive / simulations, batches / simulations
 
 
+def called_changed(session_min: int, fall: float, simulations: int, seed: int) -> float:
+    """Return how often the hit rate of an hour is called changed against the hour before.
+
+    session_min: minutes for which the rate stays, then it is drawn anew; 0 = one rate. fall: of the rate, 25 minutes before the end.
+    """
+    rng = np.random.default_rng(seed)
+    called = 0
+    for _ in range(simulations):
+        sides = []
+        for side in range(2):
+            n = rng.poisson(28, 60) + 1
+            rate = np.repeat(rng.beta(6, 4, 60 // session_min), session_min) if session_min else np.full(60, 0.6)
+            rate[35:] *= 1 - fall * (side == 0)
+            hits = rng.binomial(n, rate)
+            sides.append((wilson(int(hits.sum()), int(n.sum())), batched(hits.tolist(), n.tolist())))
+        (now, mine), (before, earlier) = sides
+        change = rates.change(now, before, mine, earlier)
+        called += change is not None and change.clear
+    return called / simulations
+
+
 if __name__ == "__main__":
     simulations = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
     print("clusters  rate  concentration  cluster interval  Wilson")
@@ -74,3 +96,7 @@ if __name__ == "__main__":
                 mine, plain, many = page(minutes, step, session, tenants, simulations=simulations, seed=session * tenants)
                 told = f"{minutes:4} m  {step:2} m  {session:6} m  {tenants:7}  {mine:15.1%}  {many:7.1f}  {plain:6.1%}"
                 print(told)
+    print("\nsessions  called changed by chance, where it fell by 40 % for the last 25 minutes")
+    for session_min in (0, 1, 5, 10):
+        by_chance, found = (called_changed(session_min, fall, simulations, 1) for fall in (0.0, 0.4))
+        print(f"{session_min:5} min  {by_chance:8.1%}  {found:8.1%}")

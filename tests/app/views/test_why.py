@@ -216,6 +216,19 @@ def test_bursts_are_no_change_on_the_overview_and_none_in_the_answer_below_it(tm
             assert dial.good is None
 
 
+def test_a_fall_halfway_is_no_burst_that_hides_itself(tmp_path: Path) -> None:
+    store, ops = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
+    made = incident.made("purge", now_ms=NOW, at_ms=NOW - 1_500_000, hours=2, per_minute=30)
+    telemetry.write(store, list(made), now_ms=NOW)
+    front = overview.load(lambda: store, lambda: ops, no_engine, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
+    store.close()
+    ops.close()
+    assert front.traffic is not None
+    assert front.traffic.change is not None
+    assert front.traffic.change.high_ratio < 0
+    assert "steady" not in front.sentence
+
+
 UP, DOWN = Difference(0.2, 0.1, 0.3), Difference(-0.2, -0.3, -0.1)
 SIDES = (Window(AT - 1_200_000, AT), Window(AT, NOW))
 MISSES = [causes.Became("miss", "no_candidate", 50, 70, 100, 100), causes.Became("exact_hit", "memory", 50, 30, 100, 100)]
