@@ -189,8 +189,8 @@ class Control(Purges):
         """Return a new key and its token `csk_<id>_<secret>`, which is kept nowhere: it is shown once."""
         if not tenant or not namespaces or not model_versions:
             raise InvalidSetting("a key needs a tenant, and at least one namespace and model version (* = all)")
-        if len(scope) > MAX_SCOPE_CHARS or not scope.isprintable():
-            raise InvalidSetting(f"a key's scope has at most {MAX_SCOPE_CHARS} characters, all of them printable")
+        if len(scope) > MAX_SCOPE_CHARS or any(ord(char) < 0x20 or 0x7F <= ord(char) <= 0x9F for char in scope):
+            raise InvalidSetting(f"a key's scope has at most {MAX_SCOPE_CHARS} characters, none of them a control character")
         key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         # Without a salt: the secret has 256 random bits, too many to be guessed.
         digest = hashlib.sha256(secret.encode()).hexdigest()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from engine.control import MAX_SCOPE_CHARS
 from engine.gateway.inbound import MAX_NAME_CHARS
 from engine.records import MAX_TTL_S, MAX_VERSION, MAX_WEIGHT
 from engine.types import Judging, Normaliser, Outcome, Switch, VerifyMode
@@ -219,7 +220,7 @@ PATHS: dict[str, dict[str, Schema]] = {
             body=_object(
                 {
                     **{name: {"type": "array", "minItems": 1, "items": _NAME} for name in ("namespaces", "model_versions")},
-                    "scope": {**_NAME, "minLength": 0},
+                    "scope": {"type": "string", "maxLength": MAX_SCOPE_CHARS, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"},
                 },
                 tenant=_NAME,
             ),
