@@ -25,6 +25,7 @@ from engine.singleflight import SingleFlight
 from engine.tiers import wall_clock_ms
 from engine.tiers.base import StoreTier, VectorTier
 from engine.tiers.memory import MemoryTier
+from engine.tiers.null import NullTier
 from engine.types import TOO_MANY_NAMESPACES, Candidate, Entry, Normaliser, Outcome, Policy, Purpose, Switch, Usage
 from engine.verify import is_current, parse
 from engine.view import ControlView, Faults
@@ -43,7 +44,7 @@ class Cache:
         *,
         settings: EngineSettings,
         store: StoreTier,
-        memory: MemoryTier,
+        memory: MemoryTier | NullTier,
         vector: VectorTier | None = None,
         embedder: Embedder | None = None,
         judge: Judge | None = None,

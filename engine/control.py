@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import heapq
 import secrets
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -35,6 +34,7 @@ from engine.records import (
     policy_or_off,
     policy_record,
 )
+from engine.tiers import wall_clock_ms
 from engine.tiers.base import ControlDoc, StoreTier
 from engine.types import EntryHead, Generations, Policy
 
@@ -81,7 +81,7 @@ class Control(Purges):
         self,
         store: StoreTier,
         *,
-        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock: Callable[[], int] = wall_clock_ms,
         defaults: Policy = Policy(),  # noqa: B008 - frozen
         changed: Callable[[], Awaitable[object]] | None = None,
     ) -> None:

@@ -38,6 +38,7 @@ from engine.types import Outcome, Step
 from engine.wire import WrittenSpan, attributes_bytes, encode, write
 
 QUEUE_SPANS = 65_536
+QUEUE_BYTES = 64 * 1024 * 1024
 BATCH_SPANS = 512
 BATCH_DELAY_MS = 500
 # A collector that restarts takes some seconds: a batch is tried again for so long while the queue holds what follows.
@@ -64,13 +65,14 @@ def _state_bytes(state: State) -> bytes:
 
 
 class CountingExporter(SpanExporter):
-    """Counts what the wrapped exporter sent and what it gave up. `done`: spans that left the queue for good."""
+    """Counts what the wrapped exporter sent and what it gave up. done, done_bytes: spans that left the queue for good."""
 
     def __init__(self, exporter: SpanExporter, metrics: Metrics) -> None:
         self._exporter = exporter
         self._metrics = metrics
         self._closed = False
         self.done = 0
+        self.done_bytes = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         result = SpanExportResult.FAILURE
@@ -80,6 +82,7 @@ class CountingExporter(SpanExporter):
         finally:
             self._metrics.spans("exported" if result is SpanExportResult.SUCCESS else "failed", len(spans))
             self.done += len(spans)
+            self.done_bytes += sum(len(span.written) for span in spans if isinstance(span, WrittenSpan))
         return result
 
     def shutdown(self) -> None:
@@ -102,10 +105,12 @@ class Telemetry:
         instance_id: str = "",
         exporter: SpanExporter | None = None,
         queue_spans: int = QUEUE_SPANS,
+        queue_bytes: int = QUEUE_BYTES,
     ) -> None:
         self._settings = settings.engine
         self._provider = provider_of(settings)
         self._queue_spans = queue_spans
+        self._queue_bytes = queue_bytes
         self._random = random.Random()  # noqa: S311 - span ids, no secrets
         self.metrics = Metrics(max_namespaces=settings.engine.max_namespaces)
         self.registry = self.metrics.registry
@@ -119,6 +124,7 @@ class Telemetry:
         )
         self._scope = InstrumentationScope(semconv.SCOPE)
         self._queued = 0
+        self._queued_bytes = 0
         self._exporter: CountingExporter | None = None
         self._processor: BatchSpanProcessor | None = None
         if exporter is None and settings.otlp_endpoint:
@@ -165,11 +171,14 @@ class Telemetry:
         if self._processor is None or self._exporter is None:
             return
         self.metrics.spans("created")
-        if self._queued - self._exporter.done >= self._queue_spans:
+        waiting_bytes = self._queued_bytes - self._exporter.done_bytes
+        if self._queued - self._exporter.done >= self._queue_spans or waiting_bytes >= self._queue_bytes:
             self.metrics.spans("dropped")
             return
+        span = self._span(lookup, parent_of(parent_context), duration_ms)
         self._queued += 1
-        self._processor.on_end(self._span(lookup, parent_of(parent_context), duration_ms))
+        self._queued_bytes += len(span.written)
+        self._processor.on_end(span)
 
     def _count(self, lookup: Lookup) -> None:
         self.metrics.lookup(

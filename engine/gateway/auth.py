@@ -64,6 +64,12 @@ def bearer_of(authorization: str) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
+def _other_than_bearer(authorization: str) -> str:
+    """Return a value of another scheme (Basic, a bare key), '' when there is none."""
+    value = authorization.strip()
+    return "" if value.partition(" ")[0].lower() == "bearer" else value
+
+
 def _unauthorized(message: str) -> GatewayError:
     return GatewayError(401, "invalid_api_key", message)
 
@@ -88,8 +94,12 @@ class Auth:
         """
         token = bearer_of(authorization)
         credentials = [(name, value) for name, value in headers if is_credential(name)]
+        if other := _other_than_bearer(authorization):
+            credentials.append((b"authorization", other.encode("latin-1")))
         own = token or credentials
-        tenant_key = token.startswith(KEY_PREFIX) or any(value.startswith(KEY_PREFIX.encode()) for _, value in credentials)
+        # The last word of a header: a scheme may stand before it.
+        words = [token.encode("latin-1"), *(value.rpartition(b" ")[2] for _, value in credentials)]
+        tenant_key = any(word.startswith(KEY_PREFIX.encode()) for word in words)
         if not self._view.loaded:
             # Whether keys were made is unknown: a client that pays with its own credentials may pass, nobody may spend ours.
             if own and not tenant_key and not self._keys_required:
@@ -117,7 +127,7 @@ class Auth:
             fields = (said, *(part for pair in sorted(credentials) for part in pair))
             said = b"\0" + b"".join(b"%d:%b" % (len(field), field) for field in fields)
         digest = hmac_sha256(self._secret, said).hex()
-        return Identity(tenant=f"anon-{digest[:16]}", authorization=authorization if token else "")
+        return Identity(tenant=f"anon-{digest[:16]}", authorization=authorization if token or _other_than_bearer(authorization) else "")
 
     def _tenant_key(self, token: str) -> Identity:
         key_id, _, secret = token.removeprefix(KEY_PREFIX).partition("_")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,11 +18,12 @@ from engine.gateway.errors import RawHeaders, from_engine, send_error, send_resp
 from engine.gateway.exchange import JSON_TYPE, Exchange, fail, note, shareable_headers
 from engine.gateway.flights import Flights, Lead
 from engine.gateway.hits import HitShare
-from engine.gateway.inbound import Inbound, inbound_of, read_body
+from engine.gateway.inbound import Inbound, client_left, inbound_of, read_body
 from engine.gateway.rawjson import oddity
 from engine.gateway.recent import Recent
 from engine.gateway.relay import Relay
 from engine.gateway.stream import replay
+from engine.gateway.upstream import CLIENT_LEFT_STATUS
 from engine.lookup import SCOPE, CacheRequest, Known
 from engine.types import Outcome, Purpose
 
@@ -62,8 +64,8 @@ class Chat:
         try:
             if exchange.lookup.streamed:
                 await self._stream(exchange, receive, send)
-            else:
-                answer, shared = await self.complete(exchange)
+            elif (made := await self._unless_left(exchange, receive)) is not None:
+                answer, shared = made
                 await self._send_plain(exchange, answer, send, shared=shared)
         except EngineError as error:
             shown = from_engine(error)
@@ -128,6 +130,27 @@ class Chat:
         if answer.error_type and self._boundary.unhold(lookup) and lookup.entry is not None:
             return Answer(200, lookup.entry.body, [JSON_TYPE]), False
         return answer, shared
+
+    async def _unless_left(self, exchange: Exchange, receive: Receive) -> tuple[Answer, bool] | None:
+        """Return what `complete` does; None when the client left, and what its call comes to would be of use to nobody.
+
+        An answer that may be stored is waited for all the same: a client that gave up asks again.
+        """
+        lookup = exchange.lookup
+        if lookup.entry is not None or not (lookup.outcome is Outcome.BYPASS or lookup.request.no_store):
+            return await self.complete(exchange)
+        asked = asyncio.create_task(self.complete(exchange))
+        left = asyncio.create_task(client_left(receive))
+        try:
+            await asyncio.wait({asked, left}, return_when=asyncio.FIRST_COMPLETED)
+            if asked.done():
+                return await asked
+            fail(lookup, "client_left", CLIENT_LEFT_STATUS)
+            return None
+        finally:
+            left.cancel()
+            asked.cancel()
+            await asyncio.gather(asked, left, return_exceptions=True)
 
     async def warm(self, inbound: Inbound, identity: Identity, body: dict[str, Any]) -> dict[str, Any]:
         """Ask once for the sake of the cache; return what became of it. Never raises for the upstream's sake."""

@@ -20,6 +20,10 @@ from engine.settings import GatewaySettings
 
 PATH = "/v1/chat/completions"
 
+# An upstream that refused `stream_options`, and took the same request without, is asked without it for so long.
+_REFUSED_S = 600.0
+_USAGE_FIRST = b'{"stream_options":{"include_usage":true},'
+
 # Replaced: the trace goes on from our span, and the answer must come in an encoding that can be read here.
 _REPLACED = (b"traceparent", b"accept-encoding", b"content-type")
 
@@ -32,8 +36,7 @@ class Completions:
         self._settings = settings
         self._upstream = upstream
         self._boundary = boundary
-        # An upstream that refuses `stream_options` is asked without it from the first refusal on.
-        self._asks_usage = True
+        self._usage_refused_until_s = 0.0  # on the monotonic clock
 
     async def fetch(self, exchange: Exchange) -> Answer:
         """Return the plain answer, or the error answer when none came. Raises a 503 when no upstream is configured."""
@@ -74,16 +77,23 @@ class Completions:
                 headers = response_headers(response, decoded=True)
                 yield httpx.Response(response.status_code, headers=headers, content=refusal), own_usage
                 return
-            self._asks_usage = False
         async with self._upstream.open("POST", url, headers, exchange.raw) as response:
+            if response.status_code == 200:
+                self._usage_refused_until_s = time.monotonic() + _REFUSED_S
             yield response, False
 
     def _stream_body(self, exchange: Exchange) -> tuple[bytes, bool]:
-        if exchange.wants_usage or not self._asks_usage:
-            return exchange.raw, False
-        options = exchange.body.get("stream_options")
-        asked = {**(options if isinstance(options, dict) else {}), "include_usage": True}
-        return orjson.dumps({**exchange.body, "stream_options": asked}), True
+        """Return the bytes to send, and whether they ask for the usage though the client does not."""
+        raw, body = exchange.raw, exchange.body
+        if exchange.wants_usage or time.monotonic() < self._usage_refused_until_s:
+            return raw, False
+        if "stream_options" not in body:
+            # Put before what is there already: the rest goes on as it came, names that come twice and long numbers too.
+            return raw.replace(b"{", _USAGE_FIRST, 1), True
+        options = body["stream_options"]
+        if exchange.lookup.request.bypass or not isinstance(options, dict | None):
+            return raw, False
+        return orjson.dumps({**body, "stream_options": {**(options or {}), "include_usage": True}}), True
 
     def _target(self, exchange: Exchange) -> tuple[httpx.URL, RawHeaders]:
         url = self._upstream.url(PATH, exchange.inbound.query)

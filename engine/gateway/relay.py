@@ -142,7 +142,7 @@ class Relay:
         elif assembler.oversize or (assembler.odd and (assembler.done or assembler.finished)):
             # The client has it whole, and may know what to make of it; here it is no answer to keep or to share.
             lookup.store_reason = "too_large" if assembler.oversize else "upstream_garbage"
-            lookup.upstream_ms = (time.perf_counter() - started) * 1000
+            self._finish(Answer(200, b"", store_reason=lookup.store_reason, upstream_ms=(time.perf_counter() - started) * 1000))
             await self._close()
         elif not assembler.finished:
             await self._break(_error_answer("upstream_cut", "the upstream's stream ended before its end", started))

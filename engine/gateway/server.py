@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 
@@ -54,6 +53,7 @@ from engine.settings import GatewaySettings
 from engine.telemetry import Telemetry
 from engine.tiers.guarded import GuardedStore
 from engine.tiers.memory import MemoryTier
+from engine.tiers.null import NullTier
 from engine.tiers.vector import PartitionedVectorTier
 
 EXIT_OK = 0
@@ -100,7 +100,7 @@ def create_app(settings: GatewaySettings, place: Place | None = None) -> Starlet
         completions=Completions(settings=settings, upstream=upstream, boundary=boundary, throttle=throttle),
         flights=flights,
         max_body_bytes=settings.max_body_bytes,
-        now_ms=_now_ms,
+        now_ms=tiers.wall_clock_ms,
         hits=hits,
         ignored_headers=settings.key_ignored_headers,
     )
@@ -163,13 +163,15 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
             store,
             embedder_id=embedder.id,
             dimension=embedder.dimension,
-            clock=_now_ms,
+            clock=tiers.wall_clock_ms,
             hnsw_above=engine.hnsw_above,
             max_bytes=engine.vector_bytes,
             fresh_s=VECTORS_FRESH_S,
         )
 
-    memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=_now_ms, eviction=engine.eviction)
+    memory: MemoryTier | NullTier = NullTier()
+    if engine.memory_bytes:
+        memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=tiers.wall_clock_ms, eviction=engine.eviction)
     judge = Judge(engine, breaker=breakers.judge, counted=telemetry.metrics.judged)
     upstream = Upstream(settings, breakers.upstream)
     cache = Cache(
@@ -181,7 +183,7 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
         judge=judge,
         faults=telemetry.fault,
         embedder_breaker=breakers.embedder,
-        clock=_now_ms,
+        clock=tiers.wall_clock_ms,
         may_hold_out=lambda: upstream.configured and breakers.upstream.state is State.CLOSED,
     )
     telemetry.metrics.watch(entries=lambda: len(memory), size_bytes=lambda: memory.bytes, control_age_s=lambda: cache.view.age_s)
@@ -204,10 +206,6 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
         siblings=siblings,
         vectors_of=vectors_of,
     )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class Pages:

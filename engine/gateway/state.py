@@ -21,6 +21,7 @@ from engine.leases import Leases
 from engine.records import GatewayInfo
 from engine.settings import GatewaySettings
 from engine.telemetry import Telemetry
+from engine.tiers import wall_clock_ms
 from engine.tiers.base import StoreTier, VectorTier
 
 HEARTBEAT_S = 1.0
@@ -65,7 +66,7 @@ class GatewayState:
         self.embedder_reason = embedder_reason
         self.siblings = siblings
         self._vectors_of = vectors_of
-        self.started_ms = time.time_ns() // 1_000_000
+        self.started_ms = wall_clock_ms()
         self._warmed = embedder is None
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
@@ -133,7 +134,7 @@ class GatewayState:
                 url=f"http://{self.settings.bind}",
                 pid=os.getpid(),
                 started_ms=self.started_ms,
-                last_ms=time.time_ns() // 1_000_000,
+                last_ms=wall_clock_ms(),
                 token=self.cache.view.token,
             )
             try:

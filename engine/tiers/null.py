@@ -11,6 +11,10 @@ class NullTier:
     """Every get is a miss, every put is forgotten."""
 
     name = "null"
+    bytes = 0
+
+    def __len__(self) -> int:
+        return 0
 
     async def get(self, key: str) -> Entry | None:
         return None
@@ -19,6 +23,9 @@ class NullTier:
         return None
 
     async def delete(self, keys: Iterable[str]) -> int:
+        return 0
+
+    def discard(self, generations: frozenset[str]) -> int:
         return 0
 
     async def close(self) -> None:

@@ -129,9 +129,10 @@ async def ours(vectors: FloatArray, near: FloatArray, picks: list[int], folder: 
         changes = {"key": made.key, "prompt": text, "parse": parse(text), "vector": vectors[number].astype("<f4").tobytes()}
         await store.put(replace(first, entry_id=f"{number:032x}", **changes))
     vector.written(first.partition)
-    await cache.lookup(request(ASKED.format(0)))
-    while vector.building:
-        await asyncio.sleep(0.1)
+    for _ in ("the rest of the partition is read", "its index is built, where it gets one"):
+        await cache.lookup(request(ASKED.format(0)))
+        while vector.building:
+            await asyncio.sleep(0.1)
     taken = []
     for number in picks:
         begun = clock()

@@ -240,6 +240,20 @@ async def test_what_the_queue_cannot_hold_is_dropped_and_counted() -> None:
     assert spans_by(telemetry) == {"created": 81, "exported": 51, "failed": 0, "dropped": 30}
 
 
+async def test_the_queue_is_bounded_in_bytes_too() -> None:
+    exporter = Stuck()
+    telemetry = Telemetry(config(), exporter=exporter, queue_bytes=20_000)
+    for _ in range(200):
+        telemetry.record(lookup(), duration_ms=1)
+    dropped = spans_by(telemetry)["dropped"]
+    assert 0 < dropped < 200
+    exporter.free.set()
+    await eventually(lambda: spans_by(telemetry)["exported"] == 200 - dropped, what="the held spans leave")
+    telemetry.record(lookup(), duration_ms=1)
+    await telemetry.close()
+    assert spans_by(telemetry) == {"created": 201, "exported": 201 - dropped, "failed": 0, "dropped": dropped}
+
+
 async def test_without_an_endpoint_no_span_is_made_and_everything_is_counted() -> None:
     telemetry = Telemetry(config())
     made = lookup(upstream_ms=12.0, store_reason="cut_answer")

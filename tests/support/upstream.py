@@ -28,8 +28,8 @@ Json = dict[str, Any]
 class Behaviour:
     """What the upstream does with a chat request.
 
-    mode: ok | error | hang | garbage | ignore_stream, and for streams die (mid-way) | cut (ends without [DONE]) | no_done |
-    stream_error | garbled.
+    mode: ok | error | hang | garbage | refuse (a 422 that repeats the body) | ignore_stream, and for streams die (mid-way) |
+    cut (ends without [DONE]) | no_done | stream_error | garbled | ping (begins with a chunk that is no completion).
     hold: an event that must be set before an answer is finished: how a test keeps calls in flight without sleeping.
     linger: an event that must be set before a finished stream's connection ends.
     """
@@ -40,7 +40,7 @@ class Behaviour:
     chunk_delay_s: float = 0.0
     answer: str | None = None
     tool_calls: bool = False
-    finish_reason: str = "stop"
+    finish_reason: str | None = "stop"
     usage: bool = True
     reasoning: Any = None
     refuse_stream_options: bool = False
@@ -101,6 +101,8 @@ class StubUpstream:
             return Response(b'{"choices": [{"message": ', media_type="application/json")
         if how.refuse_stream_options and "stream_options" in body:
             return JSONResponse({"error": {"message": "Unknown parameter: stream_options", "code": "unknown_parameter"}}, 400)
+        if how.mode == "refuse":
+            return JSONResponse({"detail": [{"loc": ["body"], "msg": "not valid", "input": body}]}, 422)
         if body.get("stream") and how.mode != "ignore_stream":
             return StreamingResponse(self._stream(body, how), media_type="text/event-stream", headers=dict(how.headers))
         await _held(how)
@@ -111,6 +113,8 @@ class StubUpstream:
         finished = False
         try:
             chunks = list(_chunks(body, how))
+            if how.mode == "ping":
+                yield _event({"type": "ping"})
             for number, chunk in enumerate(chunks):
                 if number == len(chunks) // 2:
                     await _held(how)

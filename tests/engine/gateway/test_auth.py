@@ -218,3 +218,24 @@ def test_with_tenant_keys_other_credentials_stay_here(gateway: Gateway, upstream
 def test_a_tenant_key_in_another_header_is_not_forwarded_either(gateway: Gateway, upstream: StubUpstream, name: str) -> None:
     assert gateway.http().get("/v1/models", headers={name: "csk_abc_def"}).status_code == 401
     assert not upstream.calls
+
+
+def test_an_authorization_of_another_scheme_is_the_clients_own(gateway: Gateway, upstream: StubUpstream) -> None:
+    said = ["Basic dXNlcjpwdw==", "Basic b3RoZXI6cHc=", "sk-bare", "Bearer sk-bare", "Bearer Basic dXNlcjpwdw=="]
+    for number, value in enumerate(said):
+        gateway.http().post("/v1/chat/completions", json=ask(), headers={"Authorization": value})
+        assert upstream.chats[-1].headers["authorization"] == value
+        assert len(tenants(gateway)) == number + 1
+
+
+def test_with_tenant_keys_another_scheme_is_refused(gateway: Gateway, upstream: StubUpstream) -> None:
+    make_key(gateway)
+    headers = {"Authorization": "Basic dXNlcjpwdw=="}
+    assert gateway.http().post("/v1/chat/completions", json=ask(), headers=headers).status_code == 401
+    assert not upstream.calls
+
+
+@pytest.mark.parametrize("value", ["csk_abc_def", "Token csk_abc_def"])
+def test_a_tenant_key_under_another_scheme_is_not_forwarded(gateway: Gateway, upstream: StubUpstream, value: str) -> None:
+    assert gateway.http().get("/v1/models", headers={"Authorization": value}).status_code == 401
+    assert not upstream.calls

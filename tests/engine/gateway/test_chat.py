@@ -182,8 +182,9 @@ def test_a_200_that_is_no_completion_passes_through_and_is_not_stored(gateway: G
     assert len(upstream.chats) == 2
 
 
-def test_an_answer_without_a_finish_reason_or_filtered_is_not_stored(gateway: Gateway, upstream: StubUpstream) -> None:
-    upstream.behave(finish_reason="content_filter")
+@pytest.mark.parametrize("reason", ["content_filter", None])
+def test_an_answer_without_a_finish_reason_or_filtered_is_not_stored(gateway: Gateway, upstream: StubUpstream, reason: str | None) -> None:
+    upstream.behave(finish_reason=reason)
     for _ in range(2):
         _, headers = plain(gateway.openai(), **ask())
         assert cache_status(headers) == {"fwd": "miss"}
@@ -258,6 +259,25 @@ def test_an_upstream_that_refuses_stream_options_is_asked_without_them(gateway: 
     assert len(upstream.chats) == 3  # refused once, then remembered
     with pytest.raises(openai.BadRequestError):
         streamed(gateway.openai(), **ask("own wish"), stream_options={"include_usage": True})
+
+
+def test_a_request_that_is_refused_for_itself_hides_no_later_usage(gateway: Gateway, upstream: StubUpstream) -> None:
+    upstream.behave(mode="refuse")
+    with pytest.raises(openai.UnprocessableEntityError):
+        streamed(gateway.openai(), **ask("not valid"))
+    upstream.behave()
+    streamed(gateway.openai(), **ask("valid"))
+    assert upstream.chats[-1].json["stream_options"] == {"include_usage": True}
+
+
+def test_a_stream_without_usage_goes_on_in_the_bytes_that_came(gateway: Gateway, upstream: StubUpstream) -> None:
+    body = b' {"seed":123456789012345678901234,"temperature":0,"temperature":1,"stream":true,"model":"gpt-test",'
+    body += b'"messages":[{"role":"user","content":"a"}]}'
+    gateway.http().post("/v1/chat/completions", content=body)
+    assert upstream.chats[-1].body == body.replace(b"{", b'{"stream_options":{"include_usage":true},', 1)
+    odd = body.replace(b'"stream":true', b'"stream":true,"stream_options":{}')
+    gateway.http().post("/v1/chat/completions", content=odd)
+    assert upstream.chats[-1].body == odd
 
 
 def test_an_upstream_that_ignores_stream_answers_whole(gateway: Gateway, upstream: StubUpstream) -> None:

@@ -119,6 +119,21 @@ def test_what_is_no_whole_text_is_given_to_nobody_else(
     gateway.counts(0, outcome="coalesced")
 
 
+def test_those_who_waited_for_an_odd_stream_ask_together(gateway: Gateway, upstream: StubUpstream) -> None:
+    first, rest = threading.Event(), threading.Event()
+    upstream.behave(hold=first, mode="ping")
+    clients = [gateway.http() for _ in range(8)]
+    with ThreadPoolExecutor(len(clients)) as pool:
+        futures = [pool.submit(client.post, "/v1/chat/completions", json=ask(stream=True)) for client in clients]
+        wait_for(lambda: gateway.flights.waiting == len(clients) - 1 and upstream.streaming, what="all but the leader wait")
+        upstream.behave(hold=rest, mode="ping")
+        first.set()
+        wait_for(lambda: len(upstream.chats) == len(clients), what="the others ask, none after another's answer")
+        rest.set()
+        assert all(b"[DONE]" in future.result(timeout=90).content for future in futures)
+    gateway.counts(8, outcome="miss")
+
+
 def test_a_stream_that_dies_is_its_leaders_alone(gateway: Gateway, upstream: StubUpstream) -> None:
     clients = [gateway.openai() for _ in range(4)]
 
@@ -157,14 +172,32 @@ def test_a_client_that_leaves_its_stream_cancels_the_upstream_call(gateway: Gate
     assert cache_status(headers) == {"fwd": "miss", "stored": True}
 
 
-def test_a_client_that_leaves_before_the_first_byte_cancels_as_well(gateway: Gateway, upstream: StubUpstream) -> None:
-    upstream.behave(mode="hang")
-    body = json.dumps(ask(stream=True)).encode()
+def leave(gateway: Gateway, upstream: StubUpstream, *headers: str, **fields: Any) -> None:
+    """Ask, and be gone once the upstream has the question."""
+    body = json.dumps(ask(**fields)).encode()
+    head = ["POST /v1/chat/completions HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *headers]
     host, port = gateway.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=60) as client:
-        client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        client.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + body)
         wait_for(lambda: upstream.chats, what="the upstream is asked")
+
+
+@pytest.mark.parametrize(("headers", "fields"), [((), {"stream": True}), (("Cache-Control: no-store",), {}), ((), {"n": 2})])
+def test_a_client_that_leaves_before_the_first_byte_cancels_as_well(
+    gateway: Gateway, upstream: StubUpstream, headers: tuple[str, ...], fields: dict[str, Any]
+) -> None:
+    upstream.behave(mode="hang")
+    leave(gateway, upstream, *headers, **fields)
     gateway.counts(1, outcome="error")
+
+
+def test_an_answer_that_may_be_stored_is_there_for_the_client_that_gave_up_on_it(gateway: Gateway, upstream: StubUpstream) -> None:
+    hold = threading.Event()
+    upstream.behave(hold=hold)
+    leave(gateway, upstream)
+    hold.set()
+    gateway.counts(1, outcome="miss")
+    assert cache_status(gateway.http().post("/v1/chat/completions", json=ask()).headers)["hit"] is True
 
 
 def test_a_leader_that_leaves_goes_on_for_its_followers(gateway: Gateway, upstream: StubUpstream) -> None:
