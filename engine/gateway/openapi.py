@@ -80,6 +80,7 @@ _GATEWAY = _object(id=_TEXT, url=_TEXT, **dict.fromkeys(("pid", "started_ms", "l
 _BREAKER = _object(dependency=_TEXT, operation=_TEXT, state=_TEXT, opened=_COUNT, refused=_COUNT)
 _CHAT = _object(
     model={"type": "string", "pattern": r"^\S[^\x00-\x1f\x7f-\x9f]*$"},
+_FAILING = _object(model=_TEXT, state=_TEXT, opened=_COUNT, in_flight=_COUNT, waiting=_COUNT)
     messages={"type": "array", "minItems": 1, "items": _object({"content": _or_null(_TEXT)}, role={"type": "string", "minLength": 1})},
 )
 
@@ -137,7 +138,7 @@ _SCHEMAS: dict[str, Schema] = {
         store=_object(url_scheme=_TEXT, ok=_YES, error=_TEXT),
         embedder=_object(id=_TEXT, dimension=_COUNT, ok=_YES, reason=_TEXT),
         judge=_object(configured=_YES),
-        upstream=_object(configured=_YES, host=_TEXT),
+        upstream=_object(configured=_YES, host=_TEXT, failing=_list(_FAILING)),
         breakers=_list(_BREAKER),
         keys=_COUNT,
         processes=_list(_object(process=_COUNT, gateway_id=_TEXT, pid=_or_null(_INTEGER), up=_YES)),

@@ -17,7 +17,7 @@ def test_state_tells_what_the_gateway_is(gateway: Gateway, upstream: StubUpstrea
     plain(gateway.openai(), **ask())
     state = gateway.control("GET", "/state")
     assert state["store"] == {"url_scheme": "sqlite", "ok": True, "error": ""}
-    assert state["upstream"] == {"configured": True, "host": "127.0.0.1"}
+    assert state["upstream"] == {"configured": True, "host": "127.0.0.1", "failing": []}
     assert state["embedder"]["ok"] is False
     assert "none" in state["embedder"]["reason"]
     assert state["keys"] == 0
