@@ -87,10 +87,13 @@ class Breaker:
         """Return whether a call may be made. After True exactly one of `succeeded`, `failed` and `dropped` must follow."""
         if self.state is State.CLOSED or self.judges():
             return True
+        self._refuse()
+        return False
+
+    def _refuse(self) -> None:
         self.refused += 1
         if self._denied is not None:
             self._denied()
-        return False
 
     def judges(self) -> bool:
         """Return whether how the next call ends should be told, as after `allow`; for a dependency that is always asked."""
@@ -157,6 +160,21 @@ class Breaker:
             self.failed()
         else:
             self.succeeded()
+        return answer
+
+    async def call_aside(self, run: Callable[[], Awaitable[T]], *, refusal: Exception, failures: Failures, slow_s: float) -> T:
+        """As `call`, for one whose failure tells and whose success proves nothing: it is no probe, and is made while closed only."""
+        if self.state is not State.CLOSED:
+            self._refuse()
+            raise refusal
+        started = self._clock()
+        try:
+            answer = await run()
+        except failures:
+            self.failed()
+            raise
+        if self._clock() - started > slow_s:
+            self.failed()
         return answer
 
     def _is_due(self) -> bool:

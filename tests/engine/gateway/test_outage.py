@@ -70,8 +70,16 @@ def test_a_cache_file_that_takes_no_writes_goes_on_serving_and_recovers(start: S
         if "stored" not in status:
             break
     assert status == {"fwd": "miss"}
+    # What takes a lease of some bytes takes no entry: leases close nothing.
+    for number in range(3):
+        assert cache_status(plain(client, **ask(f"another {number} " + "word " * 300))[1]) == {"fwd": "miss"}
+    writes = breaker(gateway, "store", "write")
+    assert (writes["opened"] > 0, writes["refused"] > 0) == (True, True), "it is asked by few probes only"
     assert breaker(gateway, "store", "read")["state"] == "closed"
     assert cache_status(plain(client, **ask("known"))[1])["hit"]
+    if fault == "full":
+        gateway.control("POST", "/purge", json={"namespace": "another", "operation_id": "op"})
+        assert [row["name"] for row in gateway.control("GET", "/namespaces")["namespaces"]] == ["another", "default"]
     say("max_page_count = 1000000" if fault == "full" else "query_only = OFF")
     numbers = iter(range(10**6))
     wait_for(lambda: "stored" in cache_status(plain(client, **ask(f"after {next(numbers)}"))[1]), what="answers are stored again")
