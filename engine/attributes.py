@@ -253,6 +253,6 @@ def _add_prompt(raw: dict[str, Value | None], lookup: Lookup, settings: EngineSe
         body = orjson.dumps(lookup.request.body)
     except orjson.JSONEncodeError:  # lone surrogates: the hashes still stand for it
         return
-    # A warm-up would ask without these headers: another question.
-    if len(body) <= settings.record_body_bytes and not lookup.request.keyed:
+    # A warm-up would ask without these headers, whose values are not recorded: another question.
+    if len(body) <= settings.record_body_bytes and not keyed_headers(lookup):
         raw[semconv.REQUEST_BODY] = body.decode()

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 Failures = type[Exception] | tuple[type[Exception], ...]
@@ -87,10 +87,13 @@ class Breaker:
         """Return whether a call may be made. After True exactly one of `succeeded`, `failed` and `dropped` must follow."""
         if self.state is State.CLOSED or self.judges():
             return True
+        self._refuse()
+        return False
+
+    def _refuse(self) -> None:
         self.refused += 1
         if self._denied is not None:
             self._denied()
-        return False
 
     def judges(self) -> bool:
         """Return whether how the next call ends should be told, as after `allow`; for a dependency that is always asked."""
@@ -159,6 +162,21 @@ class Breaker:
             self.succeeded()
         return answer
 
+    async def call_aside(self, run: Callable[[], Awaitable[T]], *, refusal: Exception, failures: Failures, slow_s: float) -> T:
+        """As `call`, for one whose failure tells and whose success proves nothing: it is no probe, and is made while closed only."""
+        if self.state is not State.CLOSED:
+            self._refuse()
+            raise refusal
+        started = self._clock()
+        try:
+            answer = await run()
+        except failures:
+            self.failed()
+            raise
+        if self._clock() - started > slow_s:
+            self.failed()
+        return answer
+
     def _is_due(self) -> bool:
         if self._run >= self._settings.min_volume:
             return True
@@ -187,30 +205,46 @@ class Breaker:
                 self._changed(state)
 
 
+class Shown(Protocol):
+    """What is shown of a breaker, or of several as one."""
+
+    @property
+    def state(self) -> State: ...
+    @property
+    def opened(self) -> int: ...
+    @property
+    def refused(self) -> int: ...
+
+
 class Breakers:
-    """The breakers of one gateway. changed: called with (dependency, operation, new state); denied: with (dependency, operation)."""
+    """The breakers of one gateway, beside those of the upstream's models.
+
+    changed: called with (dependency, operation, new state); denied: with (dependency, operation).
+    """
 
     def __init__(
         self, *, changed: Callable[[str, str, State], None] | None = None, denied: Callable[[str, str], None] | None = None
     ) -> None:
-        def made(dependency: str, operation: str) -> Breaker:
-            return Breaker(
-                changed=(lambda state: changed(dependency, operation, state)) if changed else None,
-                denied=(lambda: denied(dependency, operation)) if denied else None,
-            )
+        self._changed = changed
+        self._denied = denied
+        self.store_read = self.made("store", "read")
+        self.store_write = self.made("store", "write")
+        self.embedder = self.made("embedder", "embed")
+        self.judge = self.made("judge", "ask")
 
-        self.store_read = made("store", "read")
-        self.store_write = made("store", "write")
-        self.embedder = made("embedder", "embed")
-        self.judge = made("judge", "ask")
-        self.upstream = made("upstream", "call")
+    def made(self, dependency: str, operation: str) -> Breaker:
+        """Return a new breaker that is counted under these two names."""
+        changed, denied = self._changed, self._denied
+        return Breaker(
+            changed=(lambda state: changed(dependency, operation, state)) if changed else None,
+            denied=(lambda: denied(dependency, operation)) if denied else None,
+        )
 
-    def named(self) -> dict[tuple[str, str], Breaker]:
-        """Return all by (dependency, operation)."""
+    def named(self) -> dict[tuple[str, str], Shown]:
+        """Return those that are here by (dependency, operation)."""
         return {
             ("store", "read"): self.store_read,
             ("store", "write"): self.store_write,
             ("embedder", "embed"): self.embedder,
             ("judge", "ask"): self.judge,
-            ("upstream", "call"): self.upstream,
         }

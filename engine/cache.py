@@ -35,7 +35,7 @@ class Cache:
     """The cache of one gateway.
 
     faults: called with (tier, operation) for each fault that was answered without. clock: Unix milliseconds.
-    may_hold_out: whether the upstream would answer what is held out.
+    may_hold_out: whether the upstream would answer what is held out, by model.
     `lookup` and `store` never raise for a fault of the cache; `lookup` raises InvalidRequest for a malformed body.
     """
 
@@ -53,7 +53,7 @@ class Cache:
         clock: Callable[[], int] = wall_clock_ms,
         monotonic: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
-        may_hold_out: Callable[[], bool] = lambda: True,
+        may_hold_out: Callable[[str], bool] = lambda model: True,
     ) -> None:
         self._may_hold_out = may_hold_out
         self._settings = settings
@@ -296,7 +296,7 @@ class Cache:
             lookup.candidate = None
             return False
         ratio = self._settings.holdout_ratio if (own := lookup.space.policy.holdout_ratio) is None else own
-        if ratio > 0 and lookup.request.purpose is Purpose.TRAFFIC and self._may_hold_out():
+        if ratio > 0 and lookup.request.purpose is Purpose.TRAFFIC and self._may_hold_out(lookup.model):
             lookup.holdout_propensity = 1.0 - ratio
             if self._rng.random() < ratio:
                 lookup.held_out, lookup.reason, lookup.candidate, lookup.answers = True, "holdout", candidate, (entry.body,)

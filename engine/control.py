@@ -6,11 +6,12 @@ from it and can be written again. Doing an act twice with one operation id does 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import heapq
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import Conflict, InvalidRequest, InvalidSetting
@@ -36,9 +37,10 @@ from engine.records import (
 )
 from engine.tiers import wall_clock_ms
 from engine.tiers.base import ControlDoc, StoreTier
-from engine.types import EntryHead, Generations, Policy
+from engine.types import EntryHead, Generations, Policy, ServingKey
 
 SAMPLE = 10
+_LOOKED_UP_AT_ONCE = 8  # entries, whose bodies are read with them
 GATEWAY_LIVE_MS = 5_000
 GATEWAY_FORGET_MS = 3_600_000
 MAX_SCOPE_CHARS = 200
@@ -111,6 +113,16 @@ class Control(Purges):
             )
             for name in sorted(names | policies.keys() | generations.keys())
         ]
+
+    async def stored(self, namespace: str, keys: Sequence[str]) -> list[str]:
+        """Return those of the keys whose entry in this namespace may be served now, in their order."""
+        live = (await self._generations(namespace))[0].live
+        found: list[str] = []
+        for start in range(0, len(keys), _LOOKED_UP_AT_ONCE):
+            some = keys[start : start + _LOOKED_UP_AT_ONCE]
+            entries = await asyncio.gather(*(self._store.get(ServingKey(key)) for key in some))
+            found += [entry.key for entry in entries if entry is not None and entry.namespace == namespace and entry.generation in live]
+        return found
 
     async def preview(self, namespace: str) -> Preview:
         """Return what a purge of this namespace would hide. Reads every entry's head."""

@@ -8,7 +8,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 
 from engine import semconv
-from engine.breaker import Breaker, State
+from engine.breaker import Shown, State
 from engine.types import TOO_MANY_NAMESPACES, Entry, Outcome, Purpose, RemovalCause
 
 OTHER_NAMESPACES = OTHER_HEADERS = "(other)"
@@ -58,8 +58,14 @@ class Metrics:
         self._breaker_refused = Counter(
             semconv.METRIC_BREAKER_REFUSED, "Calls that a breaker kept from being made.", ["dependency", "operation"], registry=registry
         )
+        self._failing_models = Gauge(
+            semconv.METRIC_FAILING_MODELS, "Models at the upstream whose breaker is not closed.", registry=registry
+        )
         self._upstream_waits = Counter(
-            semconv.METRIC_UPSTREAM_WAITS, "Upstream calls held back while hits had stopped.", ["result"], registry=registry
+            semconv.METRIC_UPSTREAM_WAITS,
+            "Upstream calls held back while hits had stopped or their model failed.",
+            ["result"],
+            registry=registry,
         )
         self._judged = Counter(semconv.METRIC_JUDGED, "Opinions of the judge, or why it gave none.", ["word", "source"], registry=registry)
         self._entries = Gauge(semconv.METRIC_ENTRIES, "Entries in the memory tier.", registry=registry)
@@ -153,8 +159,9 @@ class Metrics:
         self._bytes.set_function(size_bytes)
         self._control_age.set_function(control_age_s)
 
-    def watch_breakers(self, breakers: Mapping[tuple[str, str], Breaker]) -> None:
-        """Read the breakers' states at each scrape."""
+    def watch_breakers(self, breakers: Mapping[tuple[str, str], Shown], *, failing_models: Callable[[], float]) -> None:
+        """Read the breakers' states at each scrape. failing_models: how many there are, for their names are the clients' words."""
+        self._failing_models.set_function(failing_models)
         for labels, breaker in breakers.items():
             self._breaker_state.labels(*labels).set_function(partial(_level, breaker))
 
@@ -170,5 +177,5 @@ def totals(families: Iterable[Metric]) -> dict[str, float]:
     return found
 
 
-def _level(breaker: Breaker) -> float:
+def _level(breaker: Shown) -> float:
     return float((State.CLOSED, State.HALF_OPEN, State.OPEN).index(breaker.state))

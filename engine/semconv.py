@@ -97,7 +97,8 @@ METRIC_REMOVALS = "cachescope_removals"  # counter {tier, cause}
 METRIC_BREAKER_STATE = "cachescope_breaker_state"  # gauge {dependency, operation}: 0 closed, 1 half open, 2 open
 METRIC_BREAKER_CHANGES = "cachescope_breaker_changes"  # counter {dependency, operation, state}
 METRIC_BREAKER_REFUSED = "cachescope_breaker_refused"  # counter {dependency, operation}: calls not made
-METRIC_UPSTREAM_WAITS = "cachescope_upstream_waits"  # counter {result=went|overdue}: calls held back while hits had stopped
+METRIC_FAILING_MODELS = "cachescope_upstream_failing_models"  # gauge: models whose breaker is not closed
+METRIC_UPSTREAM_WAITS = "cachescope_upstream_waits"  # counter {result=went|overdue}: calls held back
 METRIC_JUDGED = "cachescope_judge_opinions"  # counter {word, source=asked|remembered}
 METRIC_ENTRIES = "cachescope_memory_entries"  # gauge
 METRIC_BYTES = "cachescope_memory_bytes"  # gauge

@@ -108,13 +108,16 @@ class Visible:
 
 @dataclass(frozen=True, slots=True)
 class WarmRequest:
-    """A request to warm: whose it is, and its body."""
+    """A request to warm: whose it is, and its body. adapter, retrieval_version, scope: what else parts its key, '' = nothing does."""
 
     namespace: str
     tenant: str
     model_version: str
     body: Mapping[str, Any]
     timeout_s: float = 120.0
+    adapter: str = ""
+    retrieval_version: str = ""
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +201,9 @@ class EngineAdapter(Protocol):
     def gateways(self) -> Sequence[GatewayInfo]: ...
     def preview(self, namespace: str) -> Preview: ...
     def visible(self, namespace: str) -> Visible: ...
+
+    def stored(self, namespace: str, keys: Sequence[str]) -> frozenset[str]:
+        """Return those of the lookups' keys, at most 1,000, that have an entry which may be served now."""
 
     def purge(self, namespace: str, operation_id: str) -> PurgeInfo:
         """Hide all entries of the namespace. The same operation_id twice is one purge."""

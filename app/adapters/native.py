@@ -91,6 +91,14 @@ class NativeAdapter:
         except _Silence:
             return self._store.visible(namespace)
 
+    def stored(self, namespace: str, keys: Sequence[str]) -> frozenset[str]:
+        try:
+            return self._decoded(
+                lambda value: frozenset(map(str, value["stored"])), "POST", "/stored", json={"namespace": namespace, "keys": list(keys)}
+            )
+        except _Silence:
+            return self._store.stored(namespace, keys)
+
     def purge(self, namespace: str, operation_id: str) -> PurgeInfo:
         body = {"namespace": namespace, "operation_id": operation_id}
         try:
@@ -127,6 +135,9 @@ class NativeAdapter:
             "namespace": request.namespace,
             "tenant": request.tenant,
             "model_version": request.model_version,
+            "adapter": request.adapter,
+            "retrieval_version": request.retrieval_version,
+            "scope": request.scope,
             "body": dict(request.body),
             "operation_id": operation_id,
         }

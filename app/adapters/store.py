@@ -140,6 +140,9 @@ class SharedStore:
 
         return self._with_store(work)
 
+    def stored(self, namespace: str, keys: Sequence[str]) -> frozenset[str]:
+        return frozenset(self._run(lambda control: control.stored(namespace, keys)))
+
     def purge(self, namespace: str, operation_id: str) -> PurgeInfo:
         return _purge(self._run(lambda control: control.purge(namespace, operation_id=operation_id)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,17 +11,18 @@ from app.admin import tokens
 from app.admin.context import AdminContext
 from app.admin.record import ActResult, earlier, perform
 from app.admin.roles import authorise
-from app.errors import Refused
+from app.errors import EngineRefused, EngineUnavailable, Refused
 from storage import actions, jobs
 from storage.reads import warmup as reads
 
 MOST = 1_000  # requests of one warm-up: their keys stand in the job's row
 DAY_MS = 86_400_000
+STORED = "stored_by_now"  # why a request need not be warmed
 
 
 @dataclass(frozen=True, slots=True)
 class WarmupItem:
-    """One request to warm. prompt is a tenant's text: data, never markup. reason: why it cannot be warmed; '' = it can."""
+    """One request to warm. prompt is a tenant's text: data, never markup. reason: why it is not warmed; '' = it is."""
 
     key: str
     tenant: str
@@ -39,7 +40,8 @@ class WarmupPlan:
     """What a warm-up would send upstream, and the token that lets this actor start it.
 
     distinct, misses: all that was recorded in the window. cost_usd: from what these requests cost before; None = no price known;
-    costed: how many of the warmable ones it covers. not_warmable: reason -> requests.
+    costed: how many of the warmable ones it covers. not_warmable: reason -> requests, without those that need not be: stored, of the
+    items, None = the engine could not be asked, so that all the rest is an upper bound.
     """
 
     token: str
@@ -50,6 +52,7 @@ class WarmupPlan:
     misses: int
     items: tuple[WarmupItem, ...]
     not_warmable: Mapping[str, int]
+    stored: int | None
     tokens: float
     cost_usd: float | None
     costed: int
@@ -61,10 +64,7 @@ class WarmupPlan:
 
 
 def plan_warmup(ctx: AdminContext, namespace: str, limit: int = 100, since_ms: int | None = None, tenant: str | None = None) -> WarmupPlan:
-    """Return the plan of the `limit` most frequent misses since then (default: a day).
-
-    Whether an answer is there by now is the run's to see.
-    """
+    """Return the plan of the `limit` most frequent misses since then (default: a day), less those whose answer is stored by now."""
     authorise(ctx.actor, "warmup", ctx.engine.capabilities)
     if not 1 <= limit <= MOST:
         raise Refused(f"a warm-up takes 1 to {MOST} requests, not {limit}")
@@ -74,11 +74,12 @@ def plan_warmup(ctx: AdminContext, namespace: str, limit: int = 100, since_ms: i
         distinct, misses = reads.count_missed(conn, namespace=namespace, since_ms=since, until_ms=until, tenant=tenant)
         rows = reads.most_missed(conn, namespace=namespace, since_ms=since, until_ms=until, limit=limit, tenant=tenant)
         recorded = reads.bodies(conn, namespace=namespace, since_ms=since, until_ms=until, keys=[row.key for row in rows])
-    items = tuple(_item(row, recorded[row.key]) for row in rows)
+    stored = _stored(ctx, namespace, rows)
+    items = tuple(_item(row, recorded[row.key], stored=stored is not None and row.key in stored) for row in rows)
     warmable = [item for item in items if not item.reason]
     reasons: dict[str, int] = {}
     for item in items:
-        if item.reason:
+        if item.reason and item.reason != STORED:
             reasons[item.reason] = reasons.get(item.reason, 0) + 1
     costs = [item.cost_usd for item in warmable if item.cost_usd is not None]
     claims = {
@@ -89,7 +90,7 @@ def plan_warmup(ctx: AdminContext, namespace: str, limit: int = 100, since_ms: i
         "since_ms": since,
         "until_ms": until,
         "limit": limit,
-        "digest": _digest(items),
+        "digest": _digest(rows, recorded),
     }
     return WarmupPlan(
         token=tokens.sign(ctx.secret, claims, now_ms=ctx.clock()),
@@ -100,6 +101,7 @@ def plan_warmup(ctx: AdminContext, namespace: str, limit: int = 100, since_ms: i
         misses=misses,
         items=items,
         not_warmable=reasons,
+        stored=None if stored is None else len(stored),
         tokens=sum(item.tokens or 0 for item in warmable),
         cost_usd=sum(costs) if costs else None,
         costed=len(costs),
@@ -107,7 +109,15 @@ def plan_warmup(ctx: AdminContext, namespace: str, limit: int = 100, since_ms: i
     )
 
 
-def _item(row: reads.MissedRequest, recorded: reads.RecordedBody) -> WarmupItem:
+def _stored(ctx: AdminContext, namespace: str, rows: Sequence[reads.MissedRequest]) -> frozenset[str] | None:
+    """Return the keys that have an entry by now, None when the engine does not say: the run finds out all the same."""
+    try:
+        return ctx.engine.stored(namespace, [row.key for row in rows])
+    except (EngineRefused, EngineUnavailable):
+        return None
+
+
+def _item(row: reads.MissedRequest, recorded: reads.RecordedBody, *, stored: bool) -> WarmupItem:
     reported = [count for count in (row.input_tokens, row.output_tokens) if count is not None]
     return WarmupItem(
         key=row.key,
@@ -118,12 +128,13 @@ def _item(row: reads.MissedRequest, recorded: reads.RecordedBody) -> WarmupItem:
         prompt=row.prompt,
         tokens=sum(reported) if reported else None,
         cost_usd=row.cost_usd,
-        reason=recorded.reason,
+        reason=STORED if stored else recorded.reason,
     )
 
 
-def _digest(items: tuple[WarmupItem, ...]) -> str:
-    return hashlib.sha256(",".join(item.key for item in items if not item.reason).encode()).hexdigest()
+def _digest(rows: Sequence[reads.MissedRequest], recorded: Mapping[str, reads.RecordedBody]) -> str:
+    """Of what can be warmed by its record: answers come and expire meanwhile, which changes what it costs and not what was agreed."""
+    return hashlib.sha256(",".join(row.key for row in rows if not recorded[row.key].reason).encode()).hexdigest()
 
 
 def start_warmup(ctx: AdminContext, plan_token: str, operation_id: str) -> ActResult:
@@ -138,10 +149,12 @@ def start_warmup(ctx: AdminContext, plan_token: str, operation_id: str) -> ActRe
     with ctx.telemetry().read() as conn:
         rows = reads.most_missed(conn, **window, limit=claims["limit"], tenant=claims["tenant"])
         recorded = reads.bodies(conn, **window, keys=[row.key for row in rows])
-    items = tuple(_item(row, recorded[row.key]) for row in rows)
-    warmable = [item for item in items if not item.reason]
-    if _digest(items) != claims["digest"]:
+    if _digest(rows, recorded) != claims["digest"]:
         raise Refused("late telemetry changed the plan since it was shown; plan again. Nothing was changed")
+    stored = _stored(ctx, namespace, rows) or frozenset()
+    warmable = [row for row in rows if not recorded[row.key].reason and row.key not in stored]
+    if not warmable and stored:
+        raise Refused(f"every miss of {namespace!r} that can be warmed in this window is stored by now. Nothing was changed")
     if not warmable:
         raise Refused(f"{namespace!r} has no recorded miss that can be warmed in this window; widen it, or see the plan's reasons")
 
@@ -154,7 +167,7 @@ def start_warmup(ctx: AdminContext, plan_token: str, operation_id: str) -> ActRe
             parameters={
                 **window,
                 "rate_per_s": ctx.warmup_rate_per_s,
-                "items": [[item.key, item.tenant, item.model_version, item.cost_usd] for item in warmable],
+                "items": [[row.key, row.tenant, row.model_version, row.cost_usd] for row in warmable],
             },
             now_ms=ctx.clock(),
         )

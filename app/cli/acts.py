@@ -160,14 +160,16 @@ def _show_plan(plan: WarmupPlan, *, as_json: bool) -> None:
         del value["token"]
         show_json(value)
         return
+    from app.views.warmup import asides
+
     cost = "unknown (no prices)" if plan.cost_usd is None else f"{usd(plan.cost_usd)} for {plan.costed} of them"
     if not plan.items:
         say(f"{plain(plan.namespace)}: no miss was recorded in this time; see --since, or check the name")
         return
     say(f"{plain(plan.namespace)}: {plan.misses} misses of {plan.distinct} distinct requests")
     say(f"would warm {len(plan.warmable)}: about {plan.tokens:.0f} tokens, cost {cost}, at least {plan.seconds:.0f} s")
-    for reason, count in plan.not_warmable.items():
-        say(f"cannot warm {count}: {reason}")
+    for line in asides(plan):
+        say(line)
     table(
         ["misses", "tenant", "model", "prompt"],
         [(item.misses, item.tenant, item.model, (item.prompt or "")[:60]) for item in plan.items[:10]],

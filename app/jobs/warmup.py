@@ -82,7 +82,15 @@ def _warm(run: JobRun, item: Item, recorded: reads.RecordedBody) -> WarmResult:
     # A warm-up wants the answer whole; `stream` has no part in the key.
     body = {name: value for name, value in recorded.body.items() if name not in {"stream", "stream_options"}}
     try:
-        request = WarmRequest(run.job.namespace, str(tenant), str(model_version), body)
+        request = WarmRequest(
+            run.job.namespace,
+            str(tenant),
+            str(model_version),
+            body,
+            adapter=recorded.adapter,
+            retrieval_version=recorded.retrieval_version,
+            scope=recorded.scope,
+        )
         return run.ctx.engine.warm(request, f"{run.job.act_id}-{key[:16]}")
     except (EngineRefused, EngineUnavailable) as error:
         return WarmResult(outcome="error", stored=False, reason=error.code)

@@ -42,8 +42,8 @@ def plan(namespace: str) -> None:
         return
     chrome.dials(warmup.dials(kept))
     tables.show(warmup.plan_rows(kept), alt="The most frequent recorded misses")
-    for reason, n in kept.not_warmable.items():
-        st.caption(f"{words.count(n)} cannot be warmed: {literal(reason)}")
+    for told in warmup.asides(kept):
+        st.caption(literal(told))
     none = None if kept.warmable else "None of these can be warmed"
     st.button(
         f"Warm {words.many(len(kept.warmable), 'request', 'requests')}…",
@@ -71,7 +71,7 @@ def confirmation() -> None:
         if kept and kept.token == request.token:
             st.markdown(
                 f"{words.many(len(kept.warmable), 'request goes', 'requests go')} upstream{_cost(kept)}. "
-                "Those whose answer is there already are not asked again."
+                "Those whose answer is there by then are not asked again."
             )
 
     def act(request: confirm.Request) -> None:

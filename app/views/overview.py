@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
 from app.analysis.hit_rate import HITS, Counts, Mover, count, movers
@@ -176,15 +177,17 @@ def _engine_health(read: Part[tuple[EngineState, tuple[GatewayInfo, ...]]], now_
     found.append(_component("Cache store", state.store, "error"))
     if state.via != "store":
         found.append(_component("Embedder", state.embedder, "reason", absent="no semantic hits"))
-        configured = bool(state.upstream.get("configured"))
-        found.append(
-            Health(
-                "Upstream",
-                "ok" if configured else "warn",
-                str(state.upstream.get("host", "")) if configured else "not configured",
-            )
-        )
+        found.append(_upstream(state.upstream))
     return found
+
+
+def _upstream(told: Mapping[str, Any]) -> Health:
+    if not told.get("configured"):
+        return Health("Upstream", "warn", "not configured")
+    host, failing = str(told.get("host", "")), len(told.get("failing") or ())
+    if not failing:
+        return Health("Upstream", "ok", host)
+    return Health("Upstream", "warn", f"{host}: calls to {words.many(failing, 'model', 'models')} fail")
 
 
 def _component(name: str, told: object, why: str, *, absent: str = "") -> Health:

@@ -18,6 +18,12 @@ from storage.store import Store
 
 ENGINE, ACTS = SOURCES = ("Cache engine", "Record of acts")
 RECENT = 10
+REASONS = {
+    "prompts_not_recorded": "its request was not recorded (record_prompts is off, or the client said no-store)",
+    "keyed_headers": "a header of it is part of the key, and values of headers are not recorded",
+    "body_too_large": "its request is larger than record_body_bytes",
+    "body_unreadable": "its recorded request cannot be read",
+}
 RUNNING = frozenset({"queued", "running"})
 
 
@@ -72,6 +78,14 @@ def dials(plan: WarmupPlan) -> list[Dial]:
         Dial("Tokens", words.count(round(plan.tokens)), "as they were reported before"),
         Dial("Takes at least", words.age(plan.seconds * 1000), "at the rate that the setting allows"),
     ]
+
+
+def asides(plan: WarmupPlan) -> list[str]:
+    """Return what of the plan's requests is not asked, and why. Plain text."""
+    told = [f"{words.count(n)} cannot be warmed ({reason}): {REASONS.get(reason, reason)}" for reason, n in plan.not_warmable.items()]
+    if plan.stored is None:
+        return ["Nobody could say which answers are stored by now: the run finds out, and these figures are the most it can come to", *told]
+    return [f"{words.many(plan.stored, 'answer is', 'answers are')} stored by now and not asked for again", *told] if plan.stored else told
 
 
 def plan_rows(plan: WarmupPlan) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from engine.gateway.answers import Answer, failed, judge
 from engine.gateway.boundary import Boundary
 from engine.gateway.errors import RawHeaders
 from engine.gateway.exchange import JSON_TYPE, Exchange
-from engine.gateway.throttle import Throttle
+from engine.gateway.lanes import Lanes
 from engine.gateway.upstream import Upstream, request_headers, response_headers, whole_body
 from engine.settings import GatewaySettings
 
@@ -31,8 +31,8 @@ _REPLACED = (b"traceparent", b"accept-encoding", b"content-type")
 class Completions:
     """Asks the upstream for one exchange's answer."""
 
-    def __init__(self, *, settings: GatewaySettings, upstream: Upstream, boundary: Boundary, throttle: Throttle) -> None:
-        self._throttle = throttle
+    def __init__(self, *, settings: GatewaySettings, upstream: Upstream, boundary: Boundary, lanes: Lanes) -> None:
+        self._lanes = lanes
         self._settings = settings
         self._upstream = upstream
         self._boundary = boundary
@@ -41,13 +41,13 @@ class Completions:
     async def fetch(self, exchange: Exchange) -> Answer:
         """Return the plain answer, or the error answer when none came. Raises a 503 when no upstream is configured."""
         url, headers = self._target(exchange)
-        async with self._throttle.place(in_a_herd=exchange.in_a_herd):
+        async with self._lanes.place(exchange.lookup.model, in_a_herd=exchange.in_a_herd):
             return await self._fetch(exchange, url, headers)
 
     async def _fetch(self, exchange: Exchange, url: httpx.URL, headers: RawHeaders) -> Answer:
         started = time.perf_counter()
         try:
-            response, body = await self._upstream.call("POST", url, headers, exchange.raw)
+            response, body = await self._upstream.call("POST", url, headers, exchange.raw, model=exchange.lookup.model)
         except UpstreamUnavailable as error:
             return failed(error, upstream_ms=(time.perf_counter() - started) * 1000)
         return self.judged(exchange, response.status_code, body, response_headers(response, decoded=True), started)
@@ -62,13 +62,15 @@ class Completions:
     async def stream(self, exchange: Exchange) -> AsyncIterator[tuple[httpx.Response, bool]]:
         """Open the streamed answer; yield it and whether its usage chunk is ours alone, not the client's to see."""
         url, headers = self._target(exchange)
-        async with self._throttle.place(in_a_herd=exchange.in_a_herd), self._opened(exchange, url, headers) as opened:
+        place = self._lanes.place(exchange.lookup.model, in_a_herd=exchange.in_a_herd)
+        async with place, self._opened(exchange, url, headers) as opened:
             yield opened
 
     @asynccontextmanager
     async def _opened(self, exchange: Exchange, url: httpx.URL, headers: RawHeaders) -> AsyncIterator[tuple[httpx.Response, bool]]:
         body, own_usage = self._stream_body(exchange)
-        async with self._upstream.open("POST", url, headers, body) as response:
+        model = exchange.lookup.model
+        async with self._upstream.open("POST", url, headers, body, model=model) as response:
             if not own_usage or response.status_code not in (400, 422):
                 yield response, own_usage
                 return
@@ -77,9 +79,14 @@ class Completions:
                 headers = response_headers(response, decoded=True)
                 yield httpx.Response(response.status_code, headers=headers, content=refusal), own_usage
                 return
+<<<<<<< HEAD
         async with self._upstream.open("POST", url, headers, exchange.raw) as response:
             if response.status_code == 200:
                 self._usage_refused_until_s = time.monotonic() + _REFUSED_S
+=======
+            self._asks_usage = False
+        async with self._upstream.open("POST", url, headers, exchange.raw, model=model) as response:
+>>>>>>> part-a
             yield response, False
 
     def _stream_body(self, exchange: Exchange) -> tuple[bytes, bool]:

@@ -5,6 +5,7 @@ Namespace names travel in bodies and query strings only: no path has to escape t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
@@ -18,13 +19,15 @@ from engine.errors import EngineError, InvalidRequest
 from engine.gateway.auth import Auth, Identity
 from engine.gateway.chat import Chat
 from engine.gateway.errors import GatewayError, from_engine
+from engine.gateway.headers import NAMED
 from engine.gateway.inbound import Inbound, checked_name, json_object, read_body
-from engine.gateway.openapi import MAX_BATCH, PATHS, PREFIX, description
+from engine.gateway.openapi import MAX_BATCH, MAX_KEYS, PATHS, PREFIX, description
 from engine.gateway.state import GatewayState
 from engine.records import TenantKey
 
 _ALL_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY")
 Handler = Callable[[Request], Awaitable[Any]]
+_KEY = re.compile(r"[0-9a-f]{64}")
 
 
 def _plain(value: object) -> object:
@@ -55,6 +58,7 @@ class ControlApi:
             ("GET", "/namespaces", self.namespaces),
             ("GET", "/preview", self.preview),
             ("GET", "/visible", self.visible),
+            ("POST", "/stored", self.stored),
             ("POST", "/purge", self.purge),
             ("POST", "/undo", self.undo),
             ("POST", "/reclaim", self.reclaim),
@@ -127,6 +131,13 @@ class ControlApi:
         visible = await self._control.count_visible(_namespace(request.query_params.get("namespace")))
         return {"visible": visible, "control_token": self._state.cache.view.token}
 
+    async def stored(self, request: Request) -> dict[str, Any]:
+        body = await self._body(request)
+        keys = body.get("keys")
+        if not isinstance(keys, list) or len(keys) > MAX_KEYS or not all(isinstance(key, str) and _KEY.fullmatch(key) for key in keys):
+            raise InvalidRequest(f"keys must be a list of at most {MAX_KEYS} keys of lookups, each 64 hex digits")
+        return {"stored": await self._control.stored(_namespace(body.get("namespace")), keys)}
+
     async def purge(self, request: Request) -> Any:
         body = await self._body(request)
         return await self._control.purge(_namespace(body.get("namespace")), operation_id=_text(body, "operation_id"))
@@ -159,10 +170,12 @@ class ControlApi:
         if not isinstance(asked, dict):
             raise InvalidRequest("body must be the chat request, an object")
         asked = {name: value for name, value in asked.items() if name not in ("stream", "stream_options")}
+        # As a client names them in headers, which stay here.
+        named = zip(NAMED, (_optional(body, name, least=0) for name in ("adapter", "retrieval_version")), strict=True)
         inbound = Inbound(
             raw=[(b"user-agent", b"cachescope-warmup")],
             credentials=[],
-            keyed=(),
+            keyed=tuple((header, value.encode()) for header, value in named if value),
             authorization="",
             namespace=_namespace(body.get("namespace")),
             model_version=_optional(body, "model_version", least=0),
@@ -174,7 +187,7 @@ class ControlApi:
             content_length=None,
         )
         _optional(body, "operation_id")
-        identity = Identity(_text(body, "tenant"), self._auth.upstream_authorization)
+        identity = Identity(_text(body, "tenant"), self._auth.upstream_authorization, scope=_optional(body, "scope", least=0))
         return await self._chat.warm(inbound, identity, asked)
 
     async def keys(self, request: Request) -> dict[str, Any]:

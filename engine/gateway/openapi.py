@@ -19,8 +19,10 @@ Schema = dict[str, Any]
 
 PREFIX = "/control/v1"
 MAX_BATCH = 10_000
+MAX_KEYS = 1_000  # of lookups, asked for at once
 
 _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS, "pattern": r"^[^\x00-\x1f\x7f-\x9f]+$"}
+_MAY_BE_EMPTY: Schema = {**_NAME, "minLength": 0, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"}
 _TEXT: Schema = {"type": "string"}
 _INTEGER: Schema = {"type": "integer"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
@@ -78,6 +80,7 @@ _HEAD = _object(
 )
 _GATEWAY = _object(id=_TEXT, url=_TEXT, **dict.fromkeys(("pid", "started_ms", "last_ms", "token"), _INTEGER), applied=_YES)
 _BREAKER = _object(dependency=_TEXT, operation=_TEXT, state=_TEXT, opened=_COUNT, refused=_COUNT)
+_FAILING = _object(model=_TEXT, state=_TEXT, opened=_COUNT, in_flight=_COUNT, waiting=_COUNT)
 _CHAT = _object(
     model={"type": "string", "pattern": r"^\S[^\x00-\x1f\x7f-\x9f]*$"},
     messages={"type": "array", "minItems": 1, "items": _object({"content": _or_null(_TEXT)}, role={"type": "string", "minLength": 1})},
@@ -137,7 +140,7 @@ _SCHEMAS: dict[str, Schema] = {
         store=_object(url_scheme=_TEXT, ok=_YES, error=_TEXT),
         embedder=_object(id=_TEXT, dimension=_COUNT, ok=_YES, reason=_TEXT),
         judge=_object(configured=_YES),
-        upstream=_object(configured=_YES, host=_TEXT),
+        upstream=_object(configured=_YES, host=_TEXT, failing=_list(_FAILING)),
         breakers=_list(_BREAKER),
         keys=_COUNT,
         processes=_list(_object(process=_COUNT, gateway_id=_TEXT, pid=_or_null(_INTEGER), up=_YES)),
@@ -178,6 +181,15 @@ PATHS: dict[str, dict[str, Schema]] = {
     },
     "/preview": {"get": _operation("what a purge would hide", _ref("Preview"), parameters=_IN_QUERY)},
     "/visible": {"get": _operation("how many entries may be seen", _object(visible=_COUNT, control_token=_INTEGER), parameters=_IN_QUERY)},
+    "/stored": {
+        "post": _operation(
+            "which of these keys of lookups have an entry that may be served now",
+            _object(stored=_list(_TEXT)),
+            body=_object(
+                namespace=_NAME, keys={"type": "array", "maxItems": MAX_KEYS, "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}
+            ),
+        )
+    },
     "/purge": {"post": _operation("hide a namespace's entries", _ref("Purge"), 409, body=_object(namespace=_NAME, operation_id=_NAME))},
     "/undo": {"post": _operation("bring back what a purge hid", _ref("Purge"), 404, 409, body=_object(_OPERATION, purge_id=_NAME))},
     "/reclaim": {
@@ -204,7 +216,7 @@ PATHS: dict[str, dict[str, Schema]] = {
             502,
             504,
             body=_object(
-                {**_OPERATION, "model_version": {**_NAME, "minLength": 0, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"}},
+                {**_OPERATION, **dict.fromkeys(("model_version", "adapter", "retrieval_version", "scope"), _MAY_BE_EMPTY)},
                 namespace=_NAME,
                 tenant=_NAME,
                 body=_CHAT,

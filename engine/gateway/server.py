@@ -40,12 +40,12 @@ from engine.gateway.errors import GatewayError, error_body
 from engine.gateway.flights import Flights
 from engine.gateway.guard import Guard, host_of, is_loopback
 from engine.gateway.hits import HitShare
+from engine.gateway.lanes import Lanes
 from engine.gateway.passthrough import Passthrough
 from engine.gateway.processes import Place
 from engine.gateway.processes import run as run_processes
 from engine.gateway.siblings import Siblings
-from engine.gateway.state import GatewayState, new_gateway_id
-from engine.gateway.throttle import Throttle
+from engine.gateway.state import UPSTREAM, GatewayState, new_gateway_id
 from engine.gateway.upstream import Upstream
 from engine.judge import Judge
 from engine.leases import Leases
@@ -86,22 +86,19 @@ def create_app(settings: GatewaySettings, place: Place | None = None) -> Starlet
     boundary = Boundary(cache, telemetry, state.leases, give_up_s=min(LEASE_WAIT_S, settings.upstream_timeout_s))
     flights = Flights(cache.flights, boundary)
 
-    hits = HitShare()
-
-    def hits_stopped() -> bool:
-        breakers = state.breakers
-        failing = breakers.store_read.state is not State.CLOSED or breakers.upstream.state is not State.CLOSED
-        return failing or not cache.view.usable() or hits.fell()
-
-    throttle = Throttle(hits_stopped, waited=telemetry.metrics.upstream_waited)
     chat = Chat(
         boundary=boundary,
         auth=auth,
-        completions=Completions(settings=settings, upstream=upstream, boundary=boundary, throttle=throttle),
+        completions=Completions(settings=settings, upstream=upstream, boundary=boundary, lanes=state.lanes),
         flights=flights,
         max_body_bytes=settings.max_body_bytes,
+<<<<<<< HEAD
         now_ms=tiers.wall_clock_ms,
         hits=hits,
+=======
+        now_ms=_now_ms,
+        hits=state.hits,
+>>>>>>> part-a
         ignored_headers=settings.key_ignored_headers,
     )
     passthrough = Passthrough(
@@ -146,7 +143,6 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
     embedder, reason = embedders.build(engine)
     telemetry = Telemetry(settings, instance_id=gateway_id)
     breakers = Breakers(changed=telemetry.metrics.breaker_changed, denied=telemetry.metrics.breaker_denied)
-    telemetry.metrics.watch_breakers(breakers.named())
     unguarded = tiers.open_store(
         engine.cache_url, timeout_s=engine.store_timeout_s, max_bytes=engine.store_bytes, removed=telemetry.metrics.store_removal
     )
@@ -173,7 +169,14 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
     if engine.memory_bytes:
         memory = MemoryTier(engine.memory_bytes, telemetry.metrics.memory_removal, clock=tiers.wall_clock_ms, eviction=engine.eviction)
     judge = Judge(engine, breaker=breakers.judge, counted=telemetry.metrics.judged)
-    upstream = Upstream(settings, breakers.upstream)
+    hits = HitShare()
+
+    def hits_stopped() -> bool:
+        return breakers.store_read.state is not State.CLOSED or not cache.view.usable() or hits.fell()
+
+    lanes = Lanes(lambda: breakers.made(*UPSTREAM), hits_stopped=hits_stopped, waited=telemetry.metrics.upstream_waited)
+    telemetry.metrics.watch_breakers({**breakers.named(), UPSTREAM: lanes}, failing_models=lambda: len(lanes.failing))
+    upstream = Upstream(settings, lanes)
     cache = Cache(
         settings=engine,
         store=store,
@@ -183,8 +186,13 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
         judge=judge,
         faults=telemetry.fault,
         embedder_breaker=breakers.embedder,
+<<<<<<< HEAD
         clock=tiers.wall_clock_ms,
         may_hold_out=lambda: upstream.configured and breakers.upstream.state is State.CLOSED,
+=======
+        clock=_now_ms,
+        may_hold_out=lambda model: upstream.configured and lanes.may_answer(model),
+>>>>>>> part-a
     )
     telemetry.metrics.watch(entries=lambda: len(memory), size_bytes=lambda: memory.bytes, control_age_s=lambda: cache.view.age_s)
     siblings = None
@@ -200,6 +208,8 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
         telemetry=telemetry,
         upstream=upstream,
         breakers=breakers,
+        lanes=lanes,
+        hits=hits,
         leases=Leases(store, owner=gateway_id, faults=telemetry.fault),
         embedder=embedder,
         embedder_reason=reason,

@@ -15,6 +15,8 @@ from engine.breaker import Breakers
 from engine.cache import Cache
 from engine.embedders.base import Embedder
 from engine.errors import EngineError
+from engine.gateway.hits import HitShare
+from engine.gateway.lanes import Lanes
 from engine.gateway.siblings import Figures, Siblings, counters
 from engine.gateway.upstream import Upstream
 from engine.leases import Leases
@@ -25,6 +27,7 @@ from engine.tiers import wall_clock_ms
 from engine.tiers.base import StoreTier, VectorTier
 
 HEARTBEAT_S = 1.0
+UPSTREAM = ("upstream", "call")  # how its breakers are counted and shown, all models as one
 FORGET_EVERY_S = 3_600.0
 _WARM_TEXT = "warm"
 _FIRST_PAUSE_S = 1.0
@@ -48,6 +51,8 @@ class GatewayState:
         telemetry: Telemetry,
         upstream: Upstream,
         breakers: Breakers,
+        lanes: Lanes,
+        hits: HitShare,
         leases: Leases,
         embedder: Embedder | None,
         embedder_reason: str,
@@ -61,6 +66,8 @@ class GatewayState:
         self.telemetry = telemetry
         self.upstream = upstream
         self.breakers = breakers
+        self.lanes = lanes
+        self.hits = hits
         self.leases = leases
         self.embedder = embedder
         self.embedder_reason = embedder_reason
@@ -181,10 +188,23 @@ class GatewayState:
                 "reason": self.embedder_reason,
             },
             "judge": {"configured": bool(engine.judge_url)},
-            "upstream": {"configured": self.upstream.configured, "host": self.upstream.host},
+            "upstream": {
+                "configured": self.upstream.configured,
+                "host": self.upstream.host,
+                "failing": [
+                    {
+                        "model": model,
+                        "state": lane.breaker.state,
+                        "opened": lane.breaker.opened,
+                        "in_flight": lane.throttle.in_flight,
+                        "waiting": lane.throttle.waiting,
+                    }
+                    for model, lane in self.lanes.failing.items()
+                ],
+            },
             "breakers": [
                 {"dependency": dependency, "operation": operation, "state": held.state, "opened": held.opened, "refused": held.refused}
-                for (dependency, operation), held in self.breakers.named().items()
+                for (dependency, operation), held in {**self.breakers.named(), UPSTREAM: self.lanes}.items()
             ],
             "keys": len(self.cache.view.keys),
             "processes": [

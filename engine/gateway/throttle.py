@@ -59,16 +59,21 @@ class Throttle:
         return self._peak * math.pow(0.5, (now - self._peak_at) / HALF_LIFE_S)
 
     @asynccontextmanager
-    async def place(self, *, in_a_herd: bool = False) -> AsyncIterator[None]:
-        """Hold a place for one upstream call. in_a_herd: it is one of many that were let go at this moment."""
+    async def place(self, *, in_a_herd: bool = False, at_once: bool = False) -> AsyncIterator[bool]:
+        """Hold a place for one upstream call; yield whether it had to wait.
+
+        in_a_herd: it is one of many that were let go at this moment. at_once: it is counted and waits for nothing here.
+        """
+        queued = False
         if in_a_herd or self._engaged():
-            if self.in_flight >= self.limit:
+            queued = not at_once and self.in_flight >= self.limit
+            if queued:
                 await self._wait(self._herds if in_a_herd else self._queue)
         elif self.in_flight + 1 > self._faded():
             self._peak, self._peak_at = self.in_flight + 1.0, self._clock()
         self.in_flight += 1
         try:
-            yield
+            yield queued
         finally:
             self.in_flight -= 1
             self._admit()

@@ -16,6 +16,7 @@ from engine.errors import InvalidSetting, UpstreamUnavailable
 from engine.gateway.errors import GatewayError, RawHeaders
 from engine.gateway.guard import is_loopback
 from engine.gateway.joined import JoinedTransport
+from engine.gateway.lanes import Lanes
 from engine.settings import GatewaySettings
 
 # RFC 9110 section 7.6.1: these belong to one connection, not to the message.
@@ -87,8 +88,8 @@ class Upstream:
     Raises InvalidSetting for a URL with a user and password in it.
     """
 
-    def __init__(self, settings: GatewaySettings, breaker: Breaker) -> None:
-        self._breaker = breaker
+    def __init__(self, settings: GatewaySettings, lanes: Lanes) -> None:
+        self._lanes = lanes
         base = settings.upstream_url.strip().rstrip("/")
         self.base = base.removesuffix("/v1")
         self.host = httpx.URL(self.base).host if self.base else ""
@@ -129,11 +130,14 @@ class Upstream:
 
     @asynccontextmanager
     async def open(
-        self, method: str, url: httpx.URL, headers: RawHeaders, content: bytes | AsyncIterator[bytes]
+        self, method: str, url: httpx.URL, headers: RawHeaders, content: bytes | AsyncIterator[bytes], *, model: str = ""
     ) -> AsyncIterator[httpx.Response]:
-        """Open a response whose body is still to be read. Errors of the transport, also while reading, are UpstreamUnavailable."""
+        """Open a response whose body is still to be read. Errors of the transport, also while reading, are UpstreamUnavailable.
+
+        model: whose breaker is told how it went, '' = none is known.
+        """
         try:
-            response = await self._send(method, url, headers, content)
+            response = await self._send(method, url, headers, content, self._lanes.of(model).breaker)
             try:
                 yield response
             finally:
@@ -153,25 +157,29 @@ class Upstream:
         response.request = request
         return response
 
-    async def _send(self, method: str, url: httpx.URL, headers: RawHeaders, content: bytes | AsyncIterator[bytes]) -> httpx.Response:
+    async def _send(
+        self, method: str, url: httpx.URL, headers: RawHeaders, content: bytes | AsyncIterator[bytes], breaker: Breaker
+    ) -> httpx.Response:
         # The breaker is told how it went and never asked: what the upstream would have answered is never refused.
-        judged = self._breaker.judges()
-        told = self._breaker.dropped
+        judged = breaker.judges()
+        told = breaker.dropped
         try:
             response = await self._ask(method, url, headers, content)
-            told = self._breaker.succeeded if response.status_code < 500 else self._breaker.failed
+            told = breaker.succeeded if response.status_code < 500 else breaker.failed
         except httpx.HTTPError:
-            told = self._breaker.failed
+            told = breaker.failed
             raise
         finally:
             if judged:
                 told()
         return response
 
-    async def call(self, method: str, url: httpx.URL, headers: RawHeaders, content: bytes) -> tuple[httpx.Response, bytes]:
+    async def call(
+        self, method: str, url: httpx.URL, headers: RawHeaders, content: bytes, *, model: str = ""
+    ) -> tuple[httpx.Response, bytes]:
         """Return a response and its complete body, within the timeout as a whole: a trickle of bytes does not extend it."""
         try:
-            async with asyncio.timeout(self.timeout_s), self.open(method, url, headers, content) as response:
+            async with asyncio.timeout(self.timeout_s), self.open(method, url, headers, content, model=model) as response:
                 return response, await whole_body(response)
         except TimeoutError as error:
             raise UpstreamUnavailable(f"the upstream did not answer within {self.timeout_s:g} s", status=504) from error

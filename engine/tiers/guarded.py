@@ -33,8 +33,12 @@ class GuardedStore:
         return await self._reads.call(run, refusal=refusal, failures=TierUnavailable, slow_s=self._slow_s)
 
     async def _write(self, run: Callable[[], Awaitable[T]]) -> T:
-        refusal = TierUnavailable("the store refused writes a moment ago; it is asked again soon")
-        return await self._writes.call(run, refusal=refusal, failures=TierUnavailable, slow_s=self._slow_s)
+        return await self._writes.call(run, refusal=_no_writes(), failures=TierUnavailable, slow_s=self._slow_s)
+
+    async def _lease(self, run: Callable[[], Awaitable[T]]) -> T:
+        # A store that is full may take the few bytes of a lease and no entry: judged alike, every lease would close the breaker that the
+        # entries opened. And where no answer is stored, there is nothing to wait for.
+        return await self._writes.call_aside(run, refusal=_no_writes(), failures=TierUnavailable, slow_s=self._slow_s)
 
     # What requests and polls ask
 
@@ -54,10 +58,10 @@ class GuardedStore:
         await self._store.control_changed(timeout_s)
 
     async def lease(self, key: str, owner: str, ttl_ms: int) -> LeaseState:
-        return await self._write(lambda: self._store.lease(key, owner, ttl_ms))
+        return await self._lease(lambda: self._store.lease(key, owner, ttl_ms))
 
     async def lease_end(self, key: str, owner: str, state: LeaseState, ttl_ms: int) -> None:
-        await self._write(lambda: self._store.lease_end(key, owner, state, ttl_ms))
+        await self._lease(lambda: self._store.lease_end(key, owner, state, ttl_ms))
 
     # What operators and the gateway's own account ask
 
@@ -90,3 +94,7 @@ class GuardedStore:
 
     async def close(self) -> None:
         await self._store.close()
+
+
+def _no_writes() -> TierUnavailable:
+    return TierUnavailable("the store refused writes a moment ago; it is asked again soon")

@@ -21,8 +21,9 @@ from typing import Any, TypeVar
 from engine.errors import EngineError, TierUnavailable
 from engine.tiers.base import ControlDoc, Removed, untold
 from engine.tiers.codec import to_bytes, to_text
+from engine.tiers.reserve import Reserve
 from engine.tiers.sequence import token_step
-from engine.tiers.sqlite_file import connect, is_busy, is_damage, used_bytes
+from engine.tiers.sqlite_file import connect, is_busy, is_damage, is_full, used_bytes
 from engine.tiers.sqlite_rows import entry_of, row_of
 from engine.types import Entry, EntryHead, LeaseState, RemovalCause, VectorRow
 
@@ -49,6 +50,9 @@ _FIRST_TO_EXPIRE = "DELETE FROM entries WHERE seq IN (SELECT seq FROM entries OR
 # Every 8th put of a file that is full removes up to 32 entries: four times what came in.
 _BOUND_EVERY = 8
 _BOUND_ROWS = 32
+# A control record that a full file does not take costs so many entries at a time, a few times at most.
+_ROOM_ROWS = 200
+_ROOM_ROUNDS = 5
 # Every 64th put removes up to 256 expired rows: four times what came in, in about a millisecond.
 _PURGE_EVERY = 64
 _PURGE_ROWS = 256
@@ -82,6 +86,8 @@ class SqliteTier:
         self._lock = threading.Lock()
         self._connection = connect(path, timeout_s=timeout_s)
         self._file = self._identity()
+        self._reserve = Reserve(path)
+        self._reserve.keep()
         self._closed = False
         self._puts = 0
         self._read_up: dict[str, tuple[int, tuple[int, int]]] = {}  # partition -> cursor behind which there was nothing, and when
@@ -101,6 +107,8 @@ class SqliteTier:
     async def put(self, entry: Entry) -> None:
         row = row_of(entry)
         now = self._clock()
+        if self._puts % _PURGE_EVERY == 0:
+            self._reserve.keep()
 
         def work(connection: sqlite3.Connection) -> Counter[RemovalCause]:
             gone: Counter[RemovalCause] = Counter()
@@ -216,6 +224,7 @@ class SqliteTier:
         if time.monotonic() < self._next_purge_s:
             return
         self._next_purge_s = time.monotonic() + _IDLE_PURGE_S
+        self._reserve.keep()
         now = self._clock()
         with self._lock, contextlib.suppress(sqlite3.Error):
             # Looked for first: a read takes no lock from the writers.
@@ -252,7 +261,7 @@ class SqliteTier:
             _move_token(connection, key)
             return ControlDoc(key, value, version + 1)
 
-        return await self._write(work, durable=not key.startswith("gateway:"))
+        return await self._control(key, work)
 
     async def control_delete(self, key: str) -> bool:
         def work(connection: sqlite3.Connection) -> bool:
@@ -261,7 +270,36 @@ class SqliteTier:
                 _move_token(connection, key)
             return gone
 
-        return await self._write(work, durable=not key.startswith("gateway:"))
+        return await self._control(key, work)
+
+    async def _control(self, key: str, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Change control records, also in a file that is full: a purge must hide. A sign of life is not worth an entry."""
+        if key.startswith("gateway:"):
+            return await self._write(work)
+        for attempt in range(_ROOM_ROUNDS):
+            try:
+                return await self._write(work, durable=True)
+            except TierUnavailable as error:
+                is_room_missing = isinstance(error.__cause__, sqlite3.Error) and is_full(error.__cause__)
+                if not is_room_missing or not await self._make_room(with_entries=attempt > 0):
+                    raise
+        return await self._write(work, durable=True)
+
+    async def _make_room(self, *, with_entries: bool) -> bool:
+        """Give the reserve back, or begin the log anew, whose bytes are then for what comes next; else let some entries go.
+
+        with_entries: those that expire first. Return whether it is worth trying again.
+        """
+        if not with_entries:
+            # Each commit begins the log anew when it can. Done here, it could eat what was given back for the record.
+            if not self._reserve.give():
+                with self._lock, contextlib.suppress(sqlite3.Error):
+                    self._connection.execute("PRAGMA wal_checkpoint(RESTART)")
+            return True
+        now = self._clock()
+        gone = await self._write(lambda connection: connection.execute(_FIRST_TO_EXPIRE, (_ROOM_ROWS,)).fetchall())
+        self._tell(Counter(RemovalCause.SIZE if expires_ms > now else RemovalCause.EXPIRED for (expires_ms,) in gone))
+        return bool(gone)
 
     async def lease(self, key: str, owner: str, ttl_ms: int) -> LeaseState:
         name, now = to_bytes(key), self._clock()
@@ -330,6 +368,8 @@ class SqliteTier:
     def _unavailable(self, error: sqlite3.Error) -> TierUnavailable:
         if is_damage(error):
             return TierUnavailable(f"the cache file {self.path} is damaged ({error}); stop all its users and move it away")
+        if is_full(error):
+            return TierUnavailable(f"the cache file {self.path} takes no writes ({error}); make room on its disk, or purge and reclaim")
         return TierUnavailable(f"the cache file {self.path} did not answer: {error}")
 
     def _identity(self) -> tuple[int, int] | None:

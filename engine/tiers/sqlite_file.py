@@ -71,6 +71,12 @@ def is_busy(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
+def is_full(error: sqlite3.Error) -> bool:
+    """Return whether there was no room: on the disk, or by a quota or a limit of the file's size (which SQLite tells as a failed write)."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_WRITE
+
+
 def is_damage(error: sqlite3.Error) -> bool:
     """Return whether the file's content is not what SQLite expects."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}

@@ -14,6 +14,9 @@ from storage.payloads import unpack
 # Attribute names of engine.semconv; storage and engine never import each other (a test holds them equal).
 PROMPT_ATTRIBUTE = "cachescope.prompt"
 BODY_ATTRIBUTE = "cachescope.request.body"
+HEADERS_ATTRIBUTE = "cachescope.keyed_headers"
+ADAPTER_ATTRIBUTE, RETRIEVAL_ATTRIBUTE = "cachescope.adapter", "cachescope.retrieval_version"
+SCOPE_ATTRIBUTE = "cachescope.authorisation_scope"
 
 LOOKED_AT = 3  # newest lookups of a key whose payload is searched for the request: recording may have been off for the last
 _CHUNK = 200  # keys a query: far below SQLite's limit of variables
@@ -42,10 +45,17 @@ class MissedRequest:
 
 @dataclass(frozen=True, slots=True)
 class RecordedBody:
-    """A recorded request. body: None with the reason when it cannot be sent again."""
+    """A recorded request, and what parts its key beside the body. body: None with the reason when it cannot be sent again.
+
+    reason: prompts_not_recorded | keyed_headers (a header is part of the key, and its value is not recorded) | body_too_large |
+    body_unreadable.
+    """
 
     body: dict[str, object] | None
     reason: str = ""
+    adapter: str = ""
+    retrieval_version: str = ""
+    scope: str = ""
 
 
 def _missed(namespace: str, since_ms: int, until_ms: int, tenant: str | None) -> ColumnElement[bool]:
@@ -130,9 +140,12 @@ def _body(payload: bytes) -> RecordedBody:
     try:
         attributes = json.loads(unpack(payload))["attributes"]
         text = attributes.get(BODY_ATTRIBUTE)
+        if attributes.get(HEADERS_ATTRIBUTE) and attributes.get(PROMPT_ATTRIBUTE):
+            return RecordedBody(None, "keyed_headers")
         if text is None:
             return RecordedBody(None, "body_too_large" if attributes.get(PROMPT_ATTRIBUTE) else "prompts_not_recorded")
         body = json.loads(text)
+        named = [str(attributes.get(name, "")) for name in (ADAPTER_ATTRIBUTE, RETRIEVAL_ATTRIBUTE, SCOPE_ATTRIBUTE)]
     except (ValueError, KeyError, TypeError, AttributeError):
         return RecordedBody(None, "body_unreadable")
-    return RecordedBody(body) if isinstance(body, dict) else RecordedBody(None, "body_unreadable")
+    return RecordedBody(body, "", *named) if isinstance(body, dict) else RecordedBody(None, "body_unreadable")

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import secrets
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from app.admin.actions import Actor, AdminContext, Role
@@ -45,17 +46,17 @@ def operation() -> str:
     return secrets.token_hex(16)
 
 
-def fill(config: Config, namespace: str, count: int) -> str:
-    """Store entries that are visible now; return their generation."""
+def fill(config: Config, namespace: str, count: int, *, names: Sequence[object] = ()) -> str:
+    """Store entries that are visible now, of these names where there are any; return their generation."""
 
     async def work() -> str:
         store = open_store(config.shared_cache_url, timeout_s=30)
         try:
             made = await Control(store).purge(namespace, operation_id=operation())
             now = now_ms()
-            for number in range(count):
+            for name in names or [(namespace, number) for number in range(count)]:
                 changes = {"generation": made.new, "created_ms": now, "expires_ms": now + 3_600_000, "namespace": namespace}
-                await store.put(entry((namespace, number), **changes))
+                await store.put(entry(name, **changes))
             return made.new
         finally:
             await store.close()
@@ -90,17 +91,18 @@ def record_misses(
     recorded: bool = True,
     outcome: str = "miss",
     saved_usd: float | None = None,
+    attributes: Mapping[str, object] | None = None,
 ) -> None:
-    """Write telemetry of lookups that missed, or had another outcome, as the collector does."""
+    """Write telemetry of lookups that missed, or had another outcome, as the collector does. attributes: more of their spans."""
     store = open_telemetry(config.storage_settings(), write=True)
     rows, lookups = [], []
     now = time.time_ns()
     for number, prompt in enumerate(prompts * times):
         trace, span = secrets.token_bytes(16), secrets.token_bytes(8)
         body = {"model": "demo-small", "messages": [{"role": "user", "content": prompt}], "stream": True}
-        attributes = {"cachescope.prompt": prompt, "cachescope.request.body": json.dumps(body)} if recorded else {}
+        told: dict[str, object] = {"cachescope.prompt": prompt, "cachescope.request.body": json.dumps(body)} if recorded else {}
         at_ns = now - (number + 1) * 1_000_000_000
-        rows.append(_span(trace, span, at_ns, attributes))
+        rows.append(_span(trace, span, at_ns, told | dict(attributes or {})))
         row = _lookup(trace, span, at_ns // 1_000_000, namespace, prompt)
         lookups.append(row._replace(outcome=outcome, saved_usd=saved_usd))
     try:
@@ -109,7 +111,7 @@ def record_misses(
         store.close()
 
 
-def _span(trace: bytes, span: bytes, at_ns: int, attributes: dict[str, str]) -> SpanRow:
+def _span(trace: bytes, span: bytes, at_ns: int, attributes: dict[str, object]) -> SpanRow:
     payload = pack(json.dumps({"attributes": attributes, "events": [], "links": [], "resource": {}}).encode())
     return SpanRow(
         trace_id=trace,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from engine.records import generations_json
 from engine.tiers import open_store, wall_clock_ms
 from engine.tiers.base import StoreTier
 from engine.tiers.redis import RedisTier
-from engine.types import Entry, Generations
+from engine.tiers.sqlite import SqliteTier
+from engine.types import Entry, Generations, RemovalCause
 from tests.conformance.samples import entry, key_of
 from tests.support.servers import RedisCluster, RedisServer
 
@@ -253,6 +255,38 @@ async def test_where_a_full_server_cannot_be_told_to_take_it_the_oldest_entries_
         assert store.faults["made_room"] > 0
     finally:
         _bound_memory(redis_server, max_bytes=0)
+        await store.close()
+
+
+async def test_a_full_sqlite_file_takes_every_act_of_an_operator(tmp_path: Path) -> None:
+    gone: Counter[RemovalCause] = Counter()
+    store = open_store(f"sqlite:///{tmp_path}/cache.db", timeout_s=PATIENT_S, removed=lambda cause, count: gone.update({cause: count}))
+    assert isinstance(store, SqliteTier)
+    control = Control(store)
+    try:
+        await store.control_put("generations:faq", generations_json(Generations("g1", frozenset({"g1"}))))
+        key, _ = await control.key_create("acme")
+        for number in range(900):
+            await store.put(entry(number, generation="g1", body=b"x" * 2_000, expires_ms=FAR_MS + number))
+        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+        store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(TierUnavailable, match="takes no writes"):
+            await store.put(entry("one more", namespace="another", body=b"x" * 100_000, expires_ms=FAR_MS))
+        await store.control_put("gateway:a", "alive")
+        for number in range(20):
+            await store.control_put(f"record:{number}", "x" * 3_000)
+        purge = await control.purge("faq", operation_id="op-1")
+        assert (purge.state, purge.entries) == ("hidden", 900 - gone[RemovalCause.SIZE])
+        assert (await control.undo(purge.id)).state == "undone"
+        assert (await control.key_revoke(key.id)).revoked_ms is not None
+        assert 0 < gone[RemovalCause.SIZE] <= 400, "the pages that some entries had are enough"
+        assert await store.get(key_of(0)) is None, "those that expire first made room"
+        assert await store.get(key_of(899)) is not None
+        again = await control.purge("faq", operation_id="op-2")
+        while (await control.reclaim(again.id))[1]:
+            pass
+        assert await store.get(key_of(899)) is None
+    finally:
         await store.close()
 
 

@@ -141,6 +141,32 @@ async def test_a_call_is_judged_by_its_end_and_its_time() -> None:
         await ask(lambda: "ok")
 
 
+async def test_a_call_aside_opens_it_and_closes_nothing() -> None:
+    world, refusal = World(), TierUnavailable("refused")
+
+    async def aside(*, good: bool) -> None:
+        async def run() -> None:
+            if not good:
+                raise TierUnavailable("down")
+
+        await world.breaker.call_aside(run, refusal=refusal, failures=TierUnavailable, slow_s=1)
+
+    for _ in range(2):
+        world.run(False)
+        await aside(good=True)
+    with pytest.raises(TierUnavailable, match="down"):
+        await aside(good=False)
+    assert world.breaker.state is State.OPEN
+    world.until_probe()
+    world.breaker.dropped()
+    with pytest.raises(TierUnavailable, match="refused"):
+        await aside(good=True)
+    assert world.breaker.state is State.HALF_OPEN
+    world.run(True, True)
+    await aside(good=True)
+    assert world.breaker.state is State.CLOSED
+
+
 async def test_a_cancelled_probe_makes_place_for_the_next() -> None:
     world = World()
     world.run(False, False, False)

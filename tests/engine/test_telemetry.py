@@ -22,7 +22,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import generate_latest
 
 from engine import semconv
-from engine.lookup import Lookup
+from engine.attributes import attributes_of
+from engine.lookup import ADAPTER, RETRIEVAL_VERSION, SCOPE, Lookup
 from engine.metrics import Metrics
 from engine.settings import EngineSettings, GatewaySettings
 from engine.telemetry import Telemetry, parent_of
@@ -269,6 +270,17 @@ async def test_without_an_endpoint_no_span_is_made_and_everything_is_counted() -
     assert "cachescope_memory_entries 3.0" in text
     assert "cachescope_control_age_seconds 0.2" in text
     assert spans_by(telemetry)["created"] == 0
+
+
+async def test_a_request_is_recorded_unless_a_header_parts_its_key_whose_value_is_not(tmp_path: Path) -> None:
+    ours, others = ((ADAPTER, b"lora"), (RETRIEVAL_VERSION, b"7"), (SCOPE, b"ward")), ((b"x-portkey-provider", b"openai"),)
+    async with rig(tmp_path, semantic=False) as it:
+        for keyed, recorded in (((), True), (ours, True), (others, False), ((*others, *ours), False)):
+            found = attributes_of(await it.ask("What is a cache?", keyed=keyed), settings(tmp_path), provider="")
+            assert (semconv.REQUEST_BODY in found) is recorded
+            assert (found.get(semconv.ADAPTER), found.get(semconv.AUTHORISATION_SCOPE)) == (
+                ("lora", "ward") if ours[0] in keyed else (None, None)
+            )
 
 
 @hypothesis.settings(deadline=None)

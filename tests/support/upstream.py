@@ -28,6 +28,7 @@ Json = dict[str, Any]
 class Behaviour:
     """What the upstream does with a chat request.
 
+    model: the one that behaves so, '' = all do; the others answer.
     mode: ok | error | hang | garbage | refuse (a 422 that repeats the body) | ignore_stream, and for streams die (mid-way) |
     cut (ends without [DONE]) | no_done | stream_error | garbled | ping (begins with a chunk that is no completion).
     hold: an event that must be set before an answer is finished: how a test keeps calls in flight without sleeping.
@@ -35,6 +36,7 @@ class Behaviour:
     """
 
     mode: str = "ok"
+    model: str = ""
     status: int = 500
     delay_s: float = 0.0
     chunk_delay_s: float = 0.0
@@ -88,8 +90,9 @@ class StubUpstream:
 
     async def chat(self, request: Request) -> Response:
         await self._keep(request)
-        how = self.behaviour
-        body = self.calls[-1].json
+        body, how = self.calls[-1].json, self.behaviour
+        if how.model and body.get("model") != how.model:
+            how = Behaviour()
         if how.delay_s:
             await asyncio.sleep(how.delay_s)
         if how.mode == "hang":

@@ -291,6 +291,36 @@ def test_plan_counts_what_cannot_be_warmed_with_its_reason(wired: Wiring, ctx: A
     assert plan.cost_usd == pytest.approx(0.02)
 
 
+def test_plan_leaves_out_what_is_stored_by_now_and_says_which_headers_cannot_be_sent_again(wired: Wiring, ctx: AdminContext) -> None:
+    support.record_misses(wired.config, "faq", ["one", "two"], times=2)
+    support.record_misses(wired.config, "faq", ["three"], attributes={"cachescope.keyed_headers": ["x-portkey-provider"]})
+    support.record_misses(wired.config, "faq", ["four"], attributes={"cachescope.adapter": "lora"})
+    support.fill(wired.config, "another", 0, names=["two"])
+    support.fill(wired.config, "faq", 0, names=["one"])
+    plan = admin_acts.plan_warmup(ctx, "faq")
+    assert {item.prompt: item.reason for item in plan.items} == {"one": "stored_by_now", "two": "", "three": "keyed_headers", "four": ""}
+    assert (plan.stored, dict(plan.not_warmable), plan.tokens) == (1, {"keyed_headers": 1}, 60)
+    # What is stored or expires meanwhile changes what is left to do, not what was agreed.
+    support.fill(wired.config, "faq", 0, names=["four"])
+    started = admin_acts.start_warmup(ctx, plan.token, support.operation())
+    with ctx.ops.read() as conn:
+        job = jobs.of_act(conn, started.act_id)
+    assert job is not None
+    asked = [item[0] for item in job.parameters["items"]]
+    assert asked == [item.key for item in plan.items if item.prompt in {"one", "two"}], "the purge before 'four' hid 'one' again"
+
+
+def test_plan_of_what_is_all_stored_is_refused_and_one_whose_store_is_silent_says_so(wired: Wiring, ctx: AdminContext) -> None:
+    support.record_misses(wired.config, "faq", ["one"])
+    support.fill(wired.config, "faq", 0, names=["one"])
+    with pytest.raises(Refused, match="stored by now"):
+        admin_acts.start_warmup(ctx, admin_acts.plan_warmup(ctx, "faq").token, support.operation())
+    silent = SharedStore("redis://127.0.0.1:1/0", clock=ctx.clock, defaults=Policy(), timeout_s=1)
+    with contextlib.closing(NativeAdapter("http://127.0.0.1:1", "token", store=silent)) as engine:
+        plan = admin_acts.plan_warmup(dataclasses.replace(ctx, engine=engine), "faq")
+    assert (plan.stored, len(plan.warmable)) == (None, 1)
+
+
 def test_plan_overtaken_by_late_telemetry_is_refused(wired: Wiring, ctx: AdminContext) -> None:
     support.record_misses(wired.config, "faq", ["one"])
     plan = admin_acts.plan_warmup(ctx, "faq")

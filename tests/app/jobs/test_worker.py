@@ -208,6 +208,23 @@ def test_warm_up_writes_once_stops_resumes_and_cancels(gateway: Wiring) -> None:
         wait_for(lambda: _act(ctx, again).state == "done", what="the second warm-up is done")
     assert (_act(ctx, again).result["written"], _act(ctx, again).result["already"]) == (0, 24)
 
+    # One whose key is parted by more than its body is asked as its client does.
+    parted = {semconv.ADAPTER: "lora", semconv.RETRIEVAL_VERSION: "7", semconv.AUTHORISATION_SCOPE: "ward"}
+    support.record_misses(gateway.config, "faq", ["parted"], times=2, attributes=parted)
+    parting = admin_acts.start_warmup(ctx, admin_acts.plan_warmup(ctx, "faq", limit=1).token, support.operation())
+    with working(ctx):
+        wait_for(lambda: _act(ctx, parting.act_id).state == "done", what="it is warmed")
+    assert _act(ctx, parting.act_id).result["written"] == 1
+    headers = {"Authorization": f"Bearer {ctx.engine.key_create('acme', scope='ward').secret}", "Cachescope-Namespace": "faq"}
+    headers |= {"Cachescope-Adapter": "lora", "Cachescope-Retrieval-Version": "7"}
+    body = {"model": "demo-small", "messages": [{"role": "user", "content": "parted"}]}
+
+    def is_served() -> bool:  # once the key is known
+        answer = httpx.post(f"{gateway.config.control_url}/v1/chat/completions", headers=headers, json=body, timeout=60, trust_env=False)
+        return answer.status_code == 200 and "; hit;" in answer.headers["cache-status"]
+
+    wait_for(is_served, what="its client has a hit")
+
     # A cancel stops it after the requests under way, and is its outcome.
     support.record_misses(gateway.config, "faq", [f"further question {number}" for number in range(40)], times=2)
     third = _start(dataclasses.replace(ctx, warmup_rate_per_s=8.0))
@@ -225,6 +242,8 @@ def test_warm_up_writes_once_stops_resumes_and_cancels(gateway: Wiring) -> None:
 
 def test_names_read_from_payloads_are_the_ones_the_engine_writes() -> None:
     assert (reads.PROMPT_ATTRIBUTE, reads.BODY_ATTRIBUTE) == (semconv.PROMPT, semconv.REQUEST_BODY)
+    assert (reads.HEADERS_ATTRIBUTE, reads.SCOPE_ATTRIBUTE) == (semconv.KEYED_HEADERS, semconv.AUTHORISATION_SCOPE)
+    assert (reads.ADAPTER_ATTRIBUTE, reads.RETRIEVAL_ATTRIBUTE) == (semconv.ADAPTER, semconv.RETRIEVAL_VERSION)
 
 
 def test_purge_whose_process_died_before_its_reclaim_was_queued_is_healed(wired: Wiring) -> None:

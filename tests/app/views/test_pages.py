@@ -64,6 +64,14 @@ def test_overview_names_its_failed_source_and_shows_the_rest(store: Store, ops: 
     assert view.bad
 
 
+def test_overview_says_how_many_models_the_upstream_fails_by() -> None:
+    told = {"configured": True, "host": "api.example"}
+    assert overview._upstream(told) == overview.Health("Upstream", "ok", "api.example")
+    assert overview._upstream({**told, "failing": [{}]}) == overview.Health("Upstream", "warn", "api.example: calls to 1 model fail")
+    assert overview._upstream({**told, "failing": [{}, {}]}) == overview.Health("Upstream", "warn", "api.example: calls to 2 models fail")
+    assert overview._upstream({}) == overview.Health("Upstream", "warn", "not configured")
+
+
 def test_overview_dials_share_one_denominator(store: Store, ops: Store) -> None:
     traffic = _overview(store, ops).traffic
     assert traffic is not None

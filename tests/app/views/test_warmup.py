@@ -1,5 +1,7 @@
 """Warm-up: the plan, the run and the outcome in words."""
 
+import dataclasses
+
 from app.admin import actions as admin_acts
 from app.admin.actions import ActResult, AdminContext
 from app.views import outcomes, warmup
@@ -15,6 +17,11 @@ def test_warmup_is_planned_started_and_told(wired: Wiring, ctx: AdminContext) ->
     dials = {dial.label: dial.value for dial in warmup.dials(plan)}
     assert (dials["To ask"], dials["Misses they made"], dials["Cost, at most"]) == ("2", "4", "$0.0200")
     assert [row["can be warmed"] for row in warmup.plan_rows(plan)] == ["yes", "yes", "prompts_not_recorded"]
+
+    (aside,) = warmup.asides(plan)
+    assert aside.startswith("1 cannot be warmed (prompts_not_recorded): its request was not recorded")
+    assert warmup.asides(dataclasses.replace(plan, stored=2))[0] == "2 answers are stored by now and not asked for again"
+    assert warmup.asides(dataclasses.replace(plan, stored=None))[0].startswith("Nobody could say which answers are stored by now")
 
     started = admin_acts.start_warmup(ctx, plan.token, support.operation())
     assert outcomes.sentence(started, now_ms=0) == "Warm-up of faq: under way, 2 to ask"

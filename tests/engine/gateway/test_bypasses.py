@@ -10,6 +10,7 @@ import pytest
 from engine.breaker import Breaker
 from engine.errors import InvalidSetting
 from engine.gateway.answers import usage_of
+from engine.gateway.lanes import Lanes
 from engine.gateway.upstream import Upstream
 from tests.engine.gateway.conftest import ADMIN, Gateway, ask, cache_status, settings_for
 from tests.support.servers import wait_for
@@ -72,6 +73,7 @@ def test_a_number_of_tokens_that_no_span_can_hold_is_none() -> None:
 
 
 def test_a_password_in_the_upstream_s_url_is_refused_and_not_shown(sqlite_url: str) -> None:
+    lanes = Lanes(Breaker, hits_stopped=lambda: False, waited=lambda in_time: None)
     with pytest.raises(InvalidSetting, match="upstream_api_key") as refused:
-        Upstream(settings_for(sqlite_url, "http://user:secret@127.0.0.1:9/v1"), Breaker())
+        Upstream(settings_for(sqlite_url, "http://user:secret@127.0.0.1:9/v1"), lanes)
     assert "secret" not in str(refused.value)

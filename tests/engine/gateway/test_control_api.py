@@ -17,7 +17,7 @@ def test_state_tells_what_the_gateway_is(gateway: Gateway, upstream: StubUpstrea
     plain(gateway.openai(), **ask())
     state = gateway.control("GET", "/state")
     assert state["store"] == {"url_scheme": "sqlite", "ok": True, "error": ""}
-    assert state["upstream"] == {"configured": True, "host": "127.0.0.1"}
+    assert state["upstream"] == {"configured": True, "host": "127.0.0.1", "failing": []}
     assert state["embedder"]["ok"] is False
     assert "none" in state["embedder"]["reason"]
     assert state["keys"] == 0
@@ -105,6 +105,38 @@ def test_warming_stores_for_the_tenant_with_the_upstream_key_and_writes_nothing_
     upstream.behave(mode="error", status=429)
     failed = gateway.control("POST", "/warm", json={**order, "body": ask("another")})
     assert failed == {"outcome": "error", "stored": False, "entry_id": "", "reason": "upstream_429"}
+
+
+def test_warming_asks_with_what_else_parts_the_key(gateway: Gateway, upstream: StubUpstream) -> None:
+    key = gateway.control("POST", "/keys", json={"tenant": "acme", "scope": "ward 7"})["key"]
+    order = {"namespace": "default", "tenant": "acme", "body": ask(), "adapter": "lora-é", "retrieval_version": "7", "scope": "ward 7"}
+    assert gateway.control("POST", "/warm", json=order)["stored"] is True
+    assert not [name for name in upstream.chats[-1].headers if name.startswith("cachescope")]
+    headers = {"Authorization": f"Bearer {key}", "Cachescope-Adapter": "lora-é".encode(), "Cachescope-Retrieval-Version": "7"}
+    with gateway.http(headers=headers) as client:
+        assert cache_status(client.post("/v1/chat/completions", json=ask()).headers)["hit"] is True
+        assert cache_status(client.post("/v1/chat/completions", json=ask(), headers={"Cachescope-Adapter": "b"}).headers)["fwd"] == "miss"
+    for name in ("adapter", "retrieval_version", "scope"):
+        assert gateway.asked("POST", "/warm", json={**order, name: "a\nb"}).status_code == 400
+
+
+def test_what_is_stored_is_told_by_key(any_gateway: Gateway) -> None:
+    def stored(*keys: str) -> list[str]:
+        found: list[str] = any_gateway.control("POST", "/stored", json={"namespace": "default", "keys": keys})["stored"]
+        return found
+
+    with any_gateway.http() as client:
+        for number in range(12):
+            client.post("/v1/chat/completions", json=ask(f"question {number}"))
+    sample = any_gateway.control("GET", "/preview", params={"namespace": "default"})["sample"]
+    keys = [head["key"] for head in sample]
+    assert len(keys) == 10
+    assert stored("0" * 64, *keys) == keys
+    assert any_gateway.control("POST", "/stored", json={"namespace": "faq", "keys": keys}) == {"stored": []}
+    any_gateway.control("POST", "/purge", json={"namespace": "default", "operation_id": "op"})
+    assert stored(*keys) == []
+    for keys_asked in (["0" * 63], ["x" * 64], [7], "0" * 64, ["0" * 64] * 1_001):
+        assert any_gateway.asked("POST", "/stored", json={"namespace": "default", "keys": keys_asked}).status_code == 400
 
 
 def _tenant_of(gateway: Gateway) -> dict[str, int]:

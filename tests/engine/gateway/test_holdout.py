@@ -68,8 +68,8 @@ def test_a_purge_meanwhile_hides_what_was_held_out(gateway: Gateway, upstream: S
     assert answers == [503]
 
 
-def test_nothing_is_held_out_while_the_upstreams_breaker_is_not_closed(gateway: Gateway, upstream: StubUpstream) -> None:
+def test_nothing_is_held_out_while_the_breaker_of_its_model_is_not_closed(gateway: Gateway, upstream: StubUpstream) -> None:
     hold_all_out(gateway)
-    gateway.state.breakers.upstream.state = State.OPEN
+    gateway.state.lanes.of("gpt-test").breaker.state = State.OPEN
     assert told(gateway, stream=False)[1]["hit"] is True
     assert len(upstream.chats) == 1

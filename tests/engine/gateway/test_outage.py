@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -68,8 +70,16 @@ def test_a_cache_file_that_takes_no_writes_goes_on_serving_and_recovers(start: S
         if "stored" not in status:
             break
     assert status == {"fwd": "miss"}
+    # What takes a lease of some bytes takes no entry: leases close nothing.
+    for number in range(3):
+        assert cache_status(plain(client, **ask(f"another {number} " + "word " * 300))[1]) == {"fwd": "miss"}
+    writes = breaker(gateway, "store", "write")
+    assert (writes["opened"] > 0, writes["refused"] > 0) == (True, True), "it is asked by few probes only"
     assert breaker(gateway, "store", "read")["state"] == "closed"
     assert cache_status(plain(client, **ask("known"))[1])["hit"]
+    if fault == "full":
+        gateway.control("POST", "/purge", json={"namespace": "another", "operation_id": "op"})
+        assert [row["name"] for row in gateway.control("GET", "/namespaces")["namespaces"]] == ["another", "default"]
     say("max_page_count = 1000000" if fault == "full" else "query_only = OFF")
     numbers = iter(range(10**6))
     wait_for(lambda: "stored" in cache_status(plain(client, **ask(f"after {next(numbers)}"))[1]), what="answers are stored again")
@@ -110,3 +120,43 @@ def test_an_upstream_that_fails_is_told_and_still_asked(start: Start, upstream: 
         return bool(breaker(gateway, "upstream", "call")["state"] == "closed")
 
     wait_for(closed, what="the upstream's breaker closes")
+
+
+def test_a_model_that_fails_holds_back_its_own_calls_and_no_others(start: Start, upstream: StubUpstream, sqlite_url: str) -> None:
+    gateway = start(cache_url=sqlite_url)
+    gateway.state.lanes._least, gateway.state.lanes._wait_s = 2, 3_600  # who waits is not answered before the test's end
+    hold, chat = threading.Event(), "/v1/chat/completions"
+
+    def failing() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = gateway.control("GET", "/state")["upstream"]["failing"]
+        return found
+
+    with gateway.http() as client, ThreadPoolExecutor(4) as pool:
+        upstream.behave(mode="error", status=503, model="bad")
+        for number in range(4):
+            assert client.post(chat, json=ask(f"question {number}", model="bad")).status_code == 503
+        upstream.behave(mode="error", status=503, model="bad", hold=hold)
+        held = [pool.submit(client.post, chat, json=ask(f"held {number}", model="bad")) for number in range(4)]
+        try:
+            wait_for(lambda: [(one["in_flight"], one["waiting"]) for one in failing()] == [(2, 2)], what="two of its calls wait")
+            for number in range(3):
+                assert client.post(chat, json=ask(f"question {number}")).status_code == 200
+            (shown,) = failing()
+            assert (shown["model"], shown["opened"] > 0) == ("bad", True)
+            assert breaker(gateway, "upstream", "call")["state"] in {"open", "half_open"}
+            page = client.get("/metrics").text
+        finally:
+            hold.set()
+        assert [one.result(timeout=90).status_code for one in held] == [503] * 4
+        assert "cachescope_upstream_failing_models 1.0" in page
+        assert 'cachescope_breaker_changes_total{dependency="upstream",operation="call",state="open"}' in page
+        assert "bad" not in page, "a client's word is no label"
+        upstream.behave()
+        numbers = iter(range(10**6))
+
+        def closed() -> bool:
+            assert client.post(chat, json=ask(f"after {next(numbers)}", model="bad")).status_code == 200
+            return not failing()
+
+        wait_for(closed, what="its breaker closes")
+    assert breaker(gateway, "upstream", "call")["state"] == "closed"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import InvalidSetting, StoreCorrupt
+from engine.errors import InvalidSetting, StoreCorrupt, TierUnavailable
 from engine.tiers import sqlite_file
 from engine.tiers.sqlite import SqliteTier
 from engine.types import RemovalCause
@@ -26,6 +26,24 @@ async def test_the_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     await store.put(entry())
     for file in tmp_path.glob("cache.db*"):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    await store.close()
+
+
+async def test_a_full_file_gives_its_reserve_for_a_record_and_takes_it_again(tmp_path: Path) -> None:
+    store, reserve = opened(tmp_path / "cache.db"), tmp_path / "cache.db-reserve"
+    assert reserve.stat().st_blocks * 512 >= 256 * 1024
+    for number in range(64):
+        await store.put(entry(number, body=b"x" * 10_000))
+    await store.put(entry("the 65th", body=b"x"))
+    assert reserve.stat().st_size > 1_000_000, "it grows with the log"
+    store._connection.execute("PRAGMA max_page_count = 1")
+    with pytest.raises(TierUnavailable, match="takes no writes"):
+        await store.put(entry("one more", body=b"x" * 100_000))
+    assert reserve.exists(), "an entry is not worth it"
+    await store.control_put("record:1", "x" * 100_000)
+    assert not reserve.exists()
+    await store.control_token()
+    assert reserve.exists()
     await store.close()
 
 
