@@ -79,14 +79,9 @@ class Completions:
                 headers = response_headers(response, decoded=True)
                 yield httpx.Response(response.status_code, headers=headers, content=refusal), own_usage
                 return
-<<<<<<< HEAD
-        async with self._upstream.open("POST", url, headers, exchange.raw) as response:
+        async with self._upstream.open("POST", url, headers, exchange.raw, model=model) as response:
             if response.status_code == 200:
                 self._usage_refused_until_s = time.monotonic() + _REFUSED_S
-=======
-            self._asks_usage = False
-        async with self._upstream.open("POST", url, headers, exchange.raw, model=model) as response:
->>>>>>> part-a
             yield response, False
 
     def _stream_body(self, exchange: Exchange) -> tuple[bytes, bool]:

@@ -92,13 +92,8 @@ def create_app(settings: GatewaySettings, place: Place | None = None) -> Starlet
         completions=Completions(settings=settings, upstream=upstream, boundary=boundary, lanes=state.lanes),
         flights=flights,
         max_body_bytes=settings.max_body_bytes,
-<<<<<<< HEAD
         now_ms=tiers.wall_clock_ms,
-        hits=hits,
-=======
-        now_ms=_now_ms,
         hits=state.hits,
->>>>>>> part-a
         ignored_headers=settings.key_ignored_headers,
     )
     passthrough = Passthrough(
@@ -186,13 +181,8 @@ def _build(settings: GatewaySettings, gateway_id: str, place: Place | None) -> G
         judge=judge,
         faults=telemetry.fault,
         embedder_breaker=breakers.embedder,
-<<<<<<< HEAD
         clock=tiers.wall_clock_ms,
-        may_hold_out=lambda: upstream.configured and breakers.upstream.state is State.CLOSED,
-=======
-        clock=_now_ms,
         may_hold_out=lambda model: upstream.configured and lanes.may_answer(model),
->>>>>>> part-a
     )
     telemetry.metrics.watch(entries=lambda: len(memory), size_bytes=lambda: memory.bytes, control_age_s=lambda: cache.view.age_s)
     siblings = None
