@@ -146,7 +146,7 @@ async def measure(rounds: int, answers: int, profiled: str) -> None:
         }
         gc.freeze()
         if profiled:
-            profile = cProfile.Profile()
+            profile = cProfile.Profile(time.process_time)
             await askers[profiled].block(answers)
             profile.enable()
             await askers[profiled].block(answers * 10)
