@@ -91,7 +91,7 @@ class _Answer:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.status:  # else a trailer
-            self.headers.append((name, value))
+            self.headers.append((name, value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         if self.status or self._parser is None:

@@ -25,12 +25,6 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-@pytest.fixture(scope="module")
-def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
-    """Return what the gateway runs on."""
-    return uvloop.EventLoopPolicy()
-
-
 class Served:
     """url: of the server. connections: accepted so far. heads: of the requests that were read. ended: connections that the client ended."""
 
@@ -95,7 +89,6 @@ async def get(transport: DirectTransport, url: str, method: str = "GET") -> tupl
 
 @pytest.fixture
 async def transport() -> AsyncIterator[DirectTransport]:
-    assert isinstance(asyncio.get_running_loop(), uvloop.Loop)
     made = DirectTransport(LIMITS)
     yield made
     await made.aclose()
@@ -105,7 +98,10 @@ async def transport() -> AsyncIterator[DirectTransport]:
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_head_and_body_are_one_piece_on_a_kept_connection(scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_head_and_body_are_one_piece_on_a_kept_connection(
+    loop: Callable[[], asyncio.AbstractEventLoop], scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
@@ -113,6 +109,11 @@ async def test_head_and_body_are_one_piece_on_a_kept_connection(scheme: str, tmp
     if scheme == "https":
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert("127.0.0.1").configure_cert(context)
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(_in_one_piece(context))
+
+
+async def _in_one_piece(context: ssl.SSLContext | None) -> None:
     pieces: list[bytes] = []
 
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -180,7 +181,8 @@ CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-late\r\n
         (b"HTTP/1.1 100 Continue\r\nx: 1\r\n\r\nHTTP/1.1 103 Hints\r\n\r\n" + OK, False, 200, b"ok", True),
         (b"HTTP/1.1 204 No Content\r\n\r\n", False, 204, b"", True),
         (b"HTTP/1.1 304 Not Modified\r\ncontent-length: 9\r\n\r\n", False, 304, b"", True),
-        (b"HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n", False, 500, b"", True),
+        (b"HTTP/1.1 500 Oh\r\nx-empty:\r\ncontent-length: 0 \r\n\r\n", False, 500, b"", True),
+        (b"HTTP/1.1 200 OK\r\nupgrade: h2\r\nconnection: upgrade, keep-alive\r\ncontent-length: 2\r\n\r\nok", False, 200, b"ok", True),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok", False, 200, b"ok", False),
         (b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok", False, 200, b"ok", False),
         (b"HTTP/1.1 200 OK\r\n\r\nuntil the end", True, 200, b"until the end", False),
@@ -216,6 +218,7 @@ async def test_the_answer_to_a_head_has_a_length_and_no_body(transport: DirectTr
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nabc",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\nok",
+        b"HTTP/1.1 101 Other\r\nupgrade: other\r\nconnection: upgrade\r\n\r\n",
         b"SSH-2.0-server\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * (MAX_HEAD_BYTES // 6 + 1),
     ],
