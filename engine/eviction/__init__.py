@@ -7,7 +7,7 @@ from collections.abc import Callable
 from engine.errors import InvalidSetting
 from engine.eviction.base import EvictionPolicy
 from engine.eviction.queues import Fifo, Lru, S3Fifo, Sieve
-from engine.eviction.ranks import Gdsf, Lfu, LruK
+from engine.eviction.ranks import Gdsf, Heat, Lfu, LruK
 from engine.eviction.tinylfu import WTinyLfu
 
 POLICIES: dict[str, Callable[[int], EvictionPolicy[str]]] = {
@@ -19,6 +19,7 @@ POLICIES: dict[str, Callable[[int], EvictionPolicy[str]]] = {
     "sieve": Sieve,
     "w-tinylfu": WTinyLfu,
     "gdsf": Gdsf,
+    "heat": Heat,
 }
 DEFAULT = "s3-fifo"
 

@@ -1,14 +1,16 @@
-"""Policies that rank what is held: LFU, LRU-K, GDSF. A call takes constant time for LFU, logarithmic for the other two."""
+"""Policies that rank what is held: LFU, LRU-K, heat, GDSF. A call takes constant time for LFU, logarithmic for the others."""
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections import OrderedDict
 from typing import Generic
 
 from engine.eviction.base import K
 
 _REFERENCES = 2  # the K of LRU-K; O'Neil et al. (SIGMOD 1993) found little beyond 2
+_HALF_LIFE_RATIO = 10.0  # requests in which heat halves, by the entries held: as W-TinyLFU's counts, which halve every ten times them
 
 
 class Lfu(Generic[K]):
@@ -134,6 +136,61 @@ class LruK(Generic[K]):
         self._held.clear()
         self._uses.clear()
         self._left.clear()
+
+
+def warmed(log_heat: float, now: float) -> float:
+    """Return log2(2^log_heat + 2^now), in which neither term is ever computed: the log-heat of a key that is asked for at `now`.
+
+    now: half-lives since the epoch. log_heat: log2 of the key's heat as it would be at the epoch, -inf = it was never asked for.
+    """
+    colder, hotter = sorted((log_heat, now))
+    return hotter + math.log2(1.0 + 2.0 ** (colder - hotter))
+
+
+class Heat(Generic[K]):
+    """The coldest leaves first. Heat is a count of uses that halves with each half-life: h = h * 2^(-elapsed / half-life) + 1.
+
+    All heats fall by the same factor as time passes, so none is touched for it: kept is the logarithm of what each would have been at
+    one epoch, which only a use changes, and which ranks keys as their heats do (forward decay: Cormode et al., ICDE 2009).
+    Time is counted in requests, so that a quiet night cools nothing. half_life: in requests; None = ten times the entries held.
+    The heats of as many keys as are held are remembered after they left.
+    """
+
+    def __init__(self, capacity: int, *, half_life: float | None = None) -> None:
+        del capacity
+        self._half_life = half_life
+        self._now = 0.0  # half-lives since the epoch
+        self._uses = 0
+        self._held: _Ranked[K] = _Ranked()
+        self._left: OrderedDict[K, float] = OrderedDict()  # to log-heats
+
+    def add(self, key: K, size: int, cost: float = 1.0) -> None:
+        self._note(key, self._left.pop(key, -math.inf))
+
+    def hit(self, key: K) -> None:
+        self._note(key, self._held.ranks[key][0])
+
+    def resize(self, key: K, size: int, cost: float = 1.0) -> None:
+        self.hit(key)
+
+    def remove(self, key: K) -> None:
+        del self._held.ranks[key]
+
+    def make_room(self, size: int) -> K:
+        key, log_heat = self._held.pop()
+        self._left[key] = log_heat
+        while len(self._left) > len(self._held.ranks):
+            self._left.popitem(last=False)
+        return key
+
+    def clear(self) -> None:
+        self._held.clear()
+        self._left.clear()
+
+    def _note(self, key: K, log_heat: float) -> None:
+        self._uses += 1
+        self._now += 1.0 / (self._half_life or _HALF_LIFE_RATIO * max(1, len(self._held.ranks)))
+        self._held.rank(key, (warmed(log_heat, self._now), self._uses))
 
 
 class Gdsf(Generic[K]):

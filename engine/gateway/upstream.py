@@ -13,9 +13,9 @@ import httpx
 from engine import loopback
 from engine.breaker import Breaker
 from engine.errors import InvalidSetting, UpstreamUnavailable
+from engine.gateway.direct import DirectTransport
 from engine.gateway.errors import GatewayError, RawHeaders
 from engine.gateway.guard import is_loopback
-from engine.gateway.joined import JoinedTransport
 from engine.gateway.lanes import Lanes
 from engine.settings import GatewaySettings
 
@@ -37,6 +37,8 @@ _NOT_FORWARDED = HOP_BY_HOP | {b"host", b"content-length", b"authorization", b"e
 
 # Uvicorn, a common upstream, closes idle connections after 5 s; reusing one at that moment would fail a request.
 KEEPALIVE_EXPIRY_S = 4.0
+
+_MOST_URLS = 64
 
 CLIENT_LEFT_STATUS = 499  # what nginx logs for it; nothing of it is sent
 
@@ -102,20 +104,11 @@ class Upstream:
         timeout = httpx.Timeout(settings.upstream_timeout_s, connect=settings.upstream_connect_timeout_s, pool=None)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=KEEPALIVE_EXPIRY_S)
         self._extensions = {"timeout": timeout.as_dict()}
-        # Where no proxy is named, requests go to the transport itself: what a client does beyond it (cookies, redirects, authentication,
-        # history) is not wanted here, and takes a tenth of a miss.
+        # Where no proxy is named, requests go to a transport of ours: what a client does beyond it (cookies, redirects, authentication,
+        # history) is not wanted here.
         proxied = not is_loopback(self.host) and any(getproxies().get(scheme) for scheme in ("http", "https", "all"))
-        self._direct = None if proxied else JoinedTransport(limits)
-        self._client = httpx.AsyncClient(
-            timeout=timeout,
-            follow_redirects=False,
-            limits=limits,
-            mounts=loopback.direct(),
-        )
-        # A cookie that the upstream sets for one tenant must never be sent with another's request.
-        self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        # The client's own headers are the only ones: httpx would add its user-agent and accept-encoding.
-        self._client.headers = httpx.Headers()
+        self._way: httpx.AsyncClient | DirectTransport = _client(timeout, limits) if proxied else _transport(self.base, limits)
+        self._urls: dict[str, httpx.URL] = {}  # of a path without a query, of which few are asked for often
 
     @property
     def configured(self) -> bool:
@@ -125,8 +118,14 @@ class Upstream:
         """Return the upstream's URL of a path that starts with /v1. Raises a 503 when no upstream is configured."""
         if not self.base:
             raise GatewayError(503, "no_upstream", "no upstream is configured: set CACHESCOPE_UPSTREAM_URL")
-        suffix = f"?{query.decode('latin-1')}" if query else ""
-        return httpx.URL(f"{self.base}{path}{suffix}")
+        if query:
+            return httpx.URL(f"{self.base}{path}?{query.decode('latin-1')}")
+        url = self._urls.get(path)
+        if url is None:
+            url = httpx.URL(f"{self.base}{path}")
+            if len(self._urls) < _MOST_URLS:
+                self._urls[path] = url
+        return url
 
     @asynccontextmanager
     async def open(
@@ -150,10 +149,11 @@ class Upstream:
             raise UpstreamUnavailable(f"the upstream failed: {type(error).__name__}", status=502) from error
 
     async def _ask(self, method: str, url: httpx.URL, headers: RawHeaders, content: bytes | AsyncIterator[bytes]) -> httpx.Response:
-        if self._direct is None:
-            return await self._client.send(self._client.build_request(method, url, headers=headers, content=content), stream=True)
+        way = self._way
+        if isinstance(way, httpx.AsyncClient):
+            return await way.send(way.build_request(method, url, headers=headers, content=content), stream=True)
         request = httpx.Request(method, url, headers=headers, content=content, extensions=self._extensions)
-        response = await self._direct.handle_async_request(request)
+        response = await way.handle_async_request(request)
         response.request = request
         return response
 
@@ -185,6 +185,18 @@ class Upstream:
             raise UpstreamUnavailable(f"the upstream did not answer within {self.timeout_s:g} s", status=504) from error
 
     async def close(self) -> None:
-        if self._direct is not None:
-            await self._direct.aclose()
-        await self._client.aclose()
+        await self._way.aclose()
+
+
+def _transport(base: str, limits: httpx.Limits) -> DirectTransport:
+    # Without https none is made: a context takes a moment and some memory.
+    return DirectTransport(limits, tls=httpx.create_ssl_context() if base.lower().startswith("https:") else None)
+
+
+def _client(timeout: httpx.Timeout, limits: httpx.Limits) -> httpx.AsyncClient:
+    client = httpx.AsyncClient(timeout=timeout, follow_redirects=False, limits=limits, mounts=loopback.direct())
+    # A cookie that the upstream sets for one tenant must never be sent with another's request.
+    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    # The client's own headers are the only ones: httpx would add its user-agent and accept-encoding.
+    client.headers = httpx.Headers()
+    return client

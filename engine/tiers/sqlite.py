@@ -60,7 +60,9 @@ _PURGE_ROWS = 256
 _IDLE_PURGE_S = 10.0
 _MOST_READ_UP = 10_000
 _DELETE_BATCH = 500
+# Looks at every lease, of which the last seconds' are there: so not with each of them.
 _DROP_LEASES = "DELETE FROM leases WHERE until_ms <= ?"
+_DROP_LEASES_EVERY = 64
 _DELETE = "DELETE FROM entries WHERE key = ? RETURNING expires_ms"
 _DELETE_ENTRY = "DELETE FROM entries WHERE key = ? AND entry_id = ? RETURNING expires_ms"
 
@@ -89,7 +91,7 @@ class SqliteTier:
         self._reserve = Reserve(path)
         self._reserve.keep()
         self._closed = False
-        self._puts = 0
+        self._puts = self._leases = 0
         self._read_up: dict[str, tuple[int, tuple[int, int]]] = {}  # partition -> cursor behind which there was nothing, and when
         self._next_purge_s = 0.0
 
@@ -305,8 +307,10 @@ class SqliteTier:
         name, now = to_bytes(key), self._clock()
 
         def work(connection: sqlite3.Connection) -> LeaseState:
-            connection.execute(_DROP_LEASES, (now,))
-            found = connection.execute("SELECT owner, state FROM leases WHERE key = ?", (name,)).fetchone()
+            if self._leases % _DROP_LEASES_EVERY == 0:
+                connection.execute(_DROP_LEASES, (now,))
+            self._leases += 1
+            found = connection.execute("SELECT owner, state FROM leases WHERE key = ? AND until_ms > ?", (name, now)).fetchone()
             if found is not None and found[1] != LeaseState.HELD:
                 return LeaseState(found[1])
             if found is not None and found[0] != owner:

@@ -1,8 +1,9 @@
-"""Processor time of a cached answer through uvicorn's own protocol, without sockets, beside a bare Starlette application's.
+"""Processor time of a cached answer, and of a miss, through uvicorn's own protocol, without sockets, beside a bare Starlette application's.
 
 Run it with `python -m tests.bench.gateway_cpu` (half a minute). The applications run in this process and answer the same request in turn,
 in short blocks of which the least counts, so that what else the machine does hardly shows: this is the figure to compare two versions by.
-A span is counted from the lookup until it has left over HTTP. `--profile "gateway"` says where the time goes instead.
+A span is counted from the lookup until it has left over HTTP; a miss asks an upstream in a process of its own, whose time is not counted,
+over one kept connection. `--profile "gateway"` says where the time goes instead.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pstats
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import Any
 
 import uvicorn
@@ -34,7 +36,7 @@ from tests.bench.gateway_bench import ANSWER, KNOWN, bare, chat, process
 from tests.bench.http_load import head
 from tests.support.servers import free_port
 
-BARE, PLAIN, WITH_SPANS = "bare Starlette", "gateway", "gateway, one span a request"
+BARE, PLAIN, WITH_SPANS, MISS = "bare Starlette", "gateway", "gateway, one span a request", "gateway, a miss"
 PORT = 9_000  # told in the request, never opened
 SINK = """
 import sys, uvicorn
@@ -71,14 +73,18 @@ class Transport(asyncio.Transport):
 
 
 class Asker:
-    """One connection to an application. settled: called at the end of a block, for what the answers left to be done."""
+    """One connection to an application. settled: called at the end of a block, for what the answers left to be done.
 
-    def __init__(self, app: ASGIApp, settled: Callable[[], Awaitable[None]] | None = None) -> None:
+    anew: each request asks something else.
+    """
+
+    def __init__(self, app: ASGIApp, settled: Callable[[], Awaitable[None]] | None = None, *, anew: bool = False) -> None:
         config = uvicorn.Config(app, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False)
         self._protocol = HttpToolsProtocol(config, ServerState(), {})
         self._transport = Transport()
         self._protocol.connection_made(self._transport)
         self._request = head(PORT, len(chat(KNOWN))) + chat(KNOWN)
+        self._anew = count() if anew else None
         self._settled = settled
 
     async def ask(self) -> bytes:
@@ -86,7 +92,11 @@ class Asker:
         transport = self._transport
         transport.got = b""
         transport.whole.clear()
-        self._protocol.data_received(self._request)
+        request = self._request
+        if self._anew is not None:
+            body = chat(f"What is the difference between item {next(self._anew)} and the one before it?")
+            request = head(PORT, len(body)) + body
+        self._protocol.data_received(request)
         await transport.whole.wait()
         return transport.got
 
@@ -106,8 +116,8 @@ async def _bare(request: Request) -> Response:
 
 
 @contextlib.asynccontextmanager
-async def gateway(upstream: int, collector: int) -> Any:
-    """Yield a connection to a gateway that has the answer. collector: its port, 0 = no spans."""
+async def gateway(upstream: int, collector: int, *, misses: bool = False) -> Any:
+    """Yield a connection to a gateway that has the answer, or (misses) never has. collector: its port, 0 = no spans."""
     with tempfile.TemporaryDirectory() as folder:
         engine = EngineSettings(cache_url=f"sqlite:///{folder}/cache.db", secret=b"s" * 32, embedder="none")
         endpoint = f"http://127.0.0.1:{collector}" if collector else ""
@@ -116,10 +126,10 @@ async def gateway(upstream: int, collector: int) -> Any:
         )
         state = app.state.gateway
         async with app.router.lifespan_context(app):
-            asker = Asker(app, state.telemetry.flush if collector else None)
+            asker = Asker(app, state.telemetry.flush if collector else None, anew=misses)
             await asker.ask()
-            if b"; hit;" not in await asker.ask():
-                raise SystemExit("the gateway does not hit: it measures nothing")
+            if (b"fwd=miss; stored" if misses else b"; hit;") not in await asker.ask():
+                raise SystemExit("not what was to be measured")
             yield asker
 
 
@@ -132,10 +142,11 @@ async def measure(rounds: int, answers: int, profiled: str) -> None:
             BARE: Asker(Starlette(routes=[Route("/v1/chat/completions", _bare, methods=["POST"])])),
             PLAIN: await stack.enter_async_context(gateway(upstream.port, 0)),
             WITH_SPANS: await stack.enter_async_context(gateway(upstream.port, sink.port)),
+            MISS: await stack.enter_async_context(gateway(upstream.port, 0, misses=True)),
         }
         gc.freeze()
         if profiled:
-            profile = cProfile.Profile()
+            profile = cProfile.Profile(time.process_time)
             await askers[profiled].block(answers)
             profile.enable()
             await askers[profiled].block(answers * 10)
@@ -155,7 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--answers", type=int, default=500, help="in a block")
-    parser.add_argument("--profile", choices=["", BARE, PLAIN, WITH_SPANS], default="")
+    parser.add_argument("--profile", choices=["", BARE, PLAIN, WITH_SPANS, MISS], default="")
     given = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(measure(given.rounds, given.answers, given.profile))
