@@ -54,8 +54,14 @@ def mix(conn: Connection, window: Window, scope: Scope) -> Mix:
     number, mine = sample(conn, window, scope, most=MOST_ROWS)
     # An exact hit has no candidate, whatever a sender recorded with it.
     similarity = func.iif(lookups.c.outcome == "exact_hit", None, lookups.c.similarity)
-    told = ("id", "prompt_hash", "prompt_simhash", "input_tokens")
-    columns = [*(lookups.c[name] for name in told), similarity, lookups.c.outcome, lookups.c.entry_id]
+    tokens = func.iif(lookups.c.input_tokens >= 0, lookups.c.input_tokens, None)
+    columns = [
+        *(lookups.c[name] for name in ("id", "prompt_hash", "prompt_simhash")),
+        tokens,
+        similarity,
+        lookups.c.outcome,
+        lookups.c.entry_id,
+    ]
     condition = and_(mine, lookups.c.prompt_hash != "")
     query = select(*columns).where(condition).order_by(lookups.c.at_ms, picked)
     return Mix(tuple(map(Asked._make, conn.execute(query).all())), number)
