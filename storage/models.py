@@ -122,8 +122,8 @@ LOOKUP_COUNTED: Final = (
     *("model_version", "client", "fingerprint", "policy_version", "switch", "threshold", "generation"),
     *("prompt_hash", "prompt_simhash", "input_tokens", "similarity", "entry_id"),
 )
-# Every so-many-th lookup by number of arrival has an index of its own: an even sample of a wide window is read from it alone. All five
-# together hold a sixth of the lookups.
+# One lookup in so many, by the hash in its id (storage.slots.pick), has an index of its own: an even sample of a wide window is read from
+# it alone. All five together hold a sixth of the lookups.
 SAMPLE_STEPS: Final = (8, 32, 128, 512, 2_048)
 
 
@@ -153,7 +153,7 @@ class LookupRecord(SQLModel, table=True):
         Index("ix_lookups_sampled", "at_ms", *LOOKUP_SAMPLED, sqlite_where=text("sampler <> ''"), postgresql_where=text("sampler <> ''")),
     )
 
-    id: int | None = Field(default=None, primary_key=True)
+    id: int | None = Field(default=None, primary_key=True)  # number of arrival * PICKS + storage.slots.pick of the ids
     trace_id: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     span_id: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     source_id: int

@@ -16,6 +16,7 @@ from sqlalchemy.exc import IntegrityError, InterfaceError, ProgrammingError
 
 from storage import calls, decisions, retention, rollups, sources
 from storage.rows import REPEAT, LookupRow, SourceBatch, SpanRow, WriteResult
+from storage.slots import PICKS, pick
 from storage.store import Store
 
 UNSTORABLE: Final = "unstorable"  # the reason under which rows that SQLite cannot hold are counted
@@ -103,7 +104,7 @@ def _insert_spans(connection: Connection, batches: Sequence[SourceBatch], landed
     if settled.repeats:
         owners = [(new, row._replace(is_call=False, call_role=REPEAT) if row[:2] in settled.repeats else row) for new, row in owners]
     waits = settled.waits.get
-    first = _next_id(connection, "spans")
+    first = _next_number(connection, "spans")
     values = [(number, *row[:3], new.source_id, *row[3:-1], waits(row[:2])) for number, (new, row) in enumerate(owners, first)]
     payloads = []
     for number in _insert_new(connection, "spans", _SPAN, values):
@@ -151,10 +152,11 @@ def _insert_lookups(connection: Connection, batches: Sequence[SourceBatch], land
     if not owners:
         return
     # A lookup may outlive its span; a resend of that span is new, its lookup is not. So what landed is asked for here too.
-    first = _next_id(connection, "lookups")
-    values = [(number, *row[:2], new.source_id, *row[2:]) for number, (new, row) in enumerate(owners, first)]
-    for number in _insert_new(connection, "lookups", _LOOKUP, values):
-        new, row = owners[number - first]
+    # An id is the number of arrival and, in its lowest bits, a hash: what a sample picks does not depend on who came first.
+    first = _next_number(connection, "lookups", of=PICKS)
+    values = [(number * PICKS + pick(*row[:2]), *row[:2], new.source_id, *row[2:]) for number, (new, row) in enumerate(owners, first)]
+    for found in _insert_new(connection, "lookups", _LOOKUP, values):
+        new, row = owners[found // PICKS - first]
         new.lookups.append(row)
 
 
@@ -163,17 +165,17 @@ def _stands(row: LookupRow, role: str) -> bool:
     return role != REPEAT or row.cache_kind not in calls.CALL_KINDS
 
 
-def _next_id(connection: Connection, table: str) -> int:
+def _next_number(connection: Connection, table: str, *, of: int = 1) -> int:
+    """Return the number of the next row. of: how many ids share a number."""
     # The write lock is held, so nobody else takes a number: those that exist afterwards are of the rows that were new.
-    return int(connection.exec_driver_sql(f"SELECT coalesce(max(id), 0) + 1 FROM {table}").scalar_one())  # noqa: S608
+    return int(connection.exec_driver_sql(f"SELECT coalesce(max(id), 0) / {of} + 1 FROM {table}").scalar_one())  # noqa: S608
 
 
 def _insert_new(connection: Connection, table: str, statement: str, values: list[tuple[Any, ...]]) -> Iterable[int]:
-    """Insert the rows, whose first values are ids that rise by one; return the ids of those that were new, in order."""
-    first = values[0][0]
+    """Insert the rows, whose first values are ids that rise; return the ids of those that were new, in order."""
     if connection.exec_driver_sql(statement, values).rowcount == len(values):
-        return range(first, first + len(values))  # nearly always: nothing came twice
-    return connection.exec_driver_sql(f"SELECT id FROM {table} WHERE id >= ? ORDER BY id", (first,)).scalars().all()  # noqa: S608
+        return [row[0] for row in values]  # nearly always: nothing came twice
+    return connection.exec_driver_sql(f"SELECT id FROM {table} WHERE id >= ? ORDER BY id", values[0][:1]).scalars().all()  # noqa: S608
 
 
 def _count(connection: Connection, batch: SourceBatch, new: _Landed, result: WriteResult, *, now_ms: int) -> None:

@@ -39,9 +39,9 @@ class WarmupItem:
 class WarmupPlan:
     """What a warm-up would send upstream, and the token that lets this actor start it.
 
-    distinct, misses: all that was recorded in the window. cost_usd: from what these requests cost before; None = no price known;
-    costed: how many of the warmable ones it covers. not_warmable: reason -> requests, without those that need not be: stored, of the
-    items, None = the engine could not be asked, so that all the rest is an upper bound.
+    distinct, misses: all that was recorded in the window. cost_usd, tokens: from what these requests cost and reported before; None =
+    nothing known of any. costed, counted: how many of the warmable ones they cover. not_warmable: reason -> requests, without those
+    that need not be: stored, of the items, None = the engine could not be asked, so that all the rest is an upper bound.
     """
 
     token: str
@@ -53,7 +53,8 @@ class WarmupPlan:
     items: tuple[WarmupItem, ...]
     not_warmable: Mapping[str, int]
     stored: int | None
-    tokens: float
+    tokens: float | None
+    counted: int
     cost_usd: float | None
     costed: int
     seconds: float
@@ -82,6 +83,7 @@ def plan_warmup(ctx: AdminContext, namespace: str, limit: int = 100, since_ms: i
         if item.reason and item.reason != STORED:
             reasons[item.reason] = reasons.get(item.reason, 0) + 1
     costs = [item.cost_usd for item in warmable if item.cost_usd is not None]
+    counts = [item.tokens for item in warmable if item.tokens is not None]
     claims = {
         "kind": "warmup",
         "actor": ctx.actor.name,
@@ -102,7 +104,8 @@ def plan_warmup(ctx: AdminContext, namespace: str, limit: int = 100, since_ms: i
         items=items,
         not_warmable=reasons,
         stored=None if stored is None else len(stored),
-        tokens=sum(item.tokens or 0 for item in warmable),
+        tokens=sum(counts) if counts else None,
+        counted=len(counts),
         cost_usd=sum(costs) if costs else None,
         costed=len(costs),
         seconds=len(warmable) / ctx.warmup_rate_per_s,

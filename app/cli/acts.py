@@ -163,11 +163,12 @@ def _show_plan(plan: WarmupPlan, *, as_json: bool) -> None:
     from app.views.warmup import asides
 
     cost = "unknown (no prices)" if plan.cost_usd is None else f"{usd(plan.cost_usd)} for {plan.costed} of them"
+    tokens = "an unknown number of" if plan.tokens is None else f"about {plan.tokens:.0f}"
     if not plan.items:
         say(f"{plain(plan.namespace)}: no miss was recorded in this time; see --since, or check the name")
         return
     say(f"{plain(plan.namespace)}: {plan.misses} misses of {plan.distinct} distinct requests")
-    say(f"would warm {len(plan.warmable)}: about {plan.tokens:.0f} tokens, cost {cost}, at least {plan.seconds:.0f} s")
+    say(f"would warm {len(plan.warmable)}: {tokens} tokens, cost {cost}, at least {plan.seconds:.0f} s")
     for line in asides(plan):
         say(line)
     table(

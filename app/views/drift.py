@@ -31,7 +31,7 @@ _DAY_MS, _WEEK_MS = 86_400_000, 604_800_000
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One window's mix, from every stride-th lookup. largest: counts of its 100 most frequent prompts. clusters: None where none are.
+    """One window's mix, from one lookup in `stride`. largest: counts of its 100 most frequent prompts. clusters: None where none are.
 
     rarefied_bits, rarefied_cluster_bits: entropy at the n of the smaller window, so that the two may be compared.
     """
@@ -244,7 +244,7 @@ def _sentence(view: Drift, now: Side, before: Side, *, window_name: str, before_
         told = f"No mix of prompts can be told for {window_name}: {view.refused}"
         return (told, True) if view.refused else (f"No prompts in {window_name}: there is no mix to show", False)
     kinds = words.many(now.entropy.kinds, "different prompt", "different prompts")
-    read = f" (every {now.stride}th read)" if now.stride > 1 else ""
+    read = f" (1 in {now.stride} read)" if now.stride > 1 else ""
     collapsed = [one.finding for one in view.findings if one.finding.kind == "collapse"]
     least = "at least " if now.stride > 1 else ""
     told = f"; one entry answers {least}{words.count(collapsed[0].prompts)} different prompts" if collapsed else ""

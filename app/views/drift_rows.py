@@ -57,7 +57,8 @@ def dials(view: Drift) -> list[Dial]:
     ]
     if view.now.clusters:
         grouped = view.now.clusters
-        detail = f"{words.count(grouped.kinds)} clusters, as varied as {grouped.effective:,.0f} equal ones; n = {words.count(grouped.n)}"
+        equal = words.many(round(grouped.effective), "equal one", "equal ones")
+        detail = f"{words.many(grouped.kinds, 'cluster', 'clusters')}, as varied as {equal}; n = {words.count(grouped.n)}"
         moved = _moved(view.now.rarefied_cluster_bits, view.before.rarefied_cluster_bits if view.before else None)
         found.append(Dial("Entropy of clusters", f"{grouped.bits:.2f} bits", detail, moved, help=_alike(view)))
     if before:

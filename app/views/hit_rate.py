@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.analysis.hit_rate import HITS, OUTCOMES, Counts, count
-from app.analysis.intervals import Difference, Ratio, wilson
+from app.analysis.intervals import wilson
 from app.views import causes, marks, rates, words
 from app.views.decision import reason_in_words
 from app.views.dial import Dial
@@ -59,7 +59,7 @@ class OtherKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(rates.Compared):
     counts: Counts
     buckets: tuple[rates.Bucket, ...]
     funnel: tuple[rates.Funnel, ...]
@@ -72,19 +72,6 @@ class Loaded:
     compared: Window | None = None
     earlier: tuple[rates.Bucket, ...] = ()  # of the window that it is compared with
     beside: Mapping[int, rates.Bucket] = field(default_factory=dict)  # the same, by the start of the bucket that each stands beside
-
-    def over(self, outcomes: tuple[str, ...] = HITS) -> Ratio | None:
-        """Return the share of these outcomes over batches of time."""
-        return rates.over(self.buckets, outcomes, whole=self.counts)
-
-    def moved(self, outcomes: tuple[str, ...] = HITS) -> Difference | None:
-        """Return the change of the share of these outcomes."""
-        before = rates.over(self.earlier, outcomes, whole=self.before)
-        return rates.change(self.counts.share(*outcomes), self.before.share(*outcomes), self.over(outcomes), before)
-
-    @property
-    def change(self) -> Difference | None:
-        return self.moved()
 
 
 @dataclass(frozen=True, slots=True)

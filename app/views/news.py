@@ -24,7 +24,7 @@ _SAMPLES: Final = 3
 class News:
     """kinds: (lookups, different prompts, the most frequent of these) of each kind that the other window has not, largest first.
 
-    lookups: of the sample, those whose prompt the other window has not. looked: every looked-th lookup of it was looked through.
+    lookups: of the sample, those whose prompt the other window has not. looked: one lookup of it in `looked` was looked through.
     """
 
     kinds: tuple[tuple[int, int, list[str]], ...] = ()

@@ -8,7 +8,6 @@ from typing import Any
 
 from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
 from app.analysis.hit_rate import HITS, Counts, Mover, count, movers
-from app.analysis.intervals import Difference, Ratio
 from app.views import marks, rates, words, worth
 from app.views.parts import Failure, Part, attempt
 from storage.reads import hit_rate, overview, sources, window
@@ -42,7 +41,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(rates.Compared):
     """The window's numbers, and those of the window that it is compared with."""
 
     counts: Counts
@@ -56,19 +55,6 @@ class Traffic:
     sources: tuple[SourceStatus, ...]
     saved: worth.Saved = worth.Saved()  # noqa: RUF009 - frozen
     earlier: tuple[rates.Bucket, ...] = ()  # of the window that it is compared with
-
-    def over(self, outcomes: tuple[str, ...] = HITS) -> Ratio | None:
-        """Return the share of these outcomes over batches of time, as on the page of the hit rate."""
-        return rates.over(self.buckets, outcomes, whole=self.counts)
-
-    def moved(self, outcomes: tuple[str, ...] = HITS) -> Difference | None:
-        """Return the change of the share of these outcomes."""
-        before = rates.over(self.earlier, outcomes, whole=self.before)
-        return rates.change(self.counts.share(*outcomes), self.before.share(*outcomes), self.over(outcomes), before)
-
-    @property
-    def change(self) -> Difference | None:
-        return self.moved()
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def other_dials(traffic: Traffic) -> list[Dial]:
         Dial(
             "Tokens saved",
             words.NO_DATA if traffic.saved_tokens.value is None else words.count(int(traffic.saved_tokens.value)),
-            f"{_known(traffic.saved_tokens, what='counts')}",
+            f"{_known(traffic.saved_tokens, what='known counts')}",
         ),
     ]
 
@@ -79,10 +79,10 @@ def saved_dials(traffic: Traffic) -> list[Dial]:
     return [replace(money, detail=f"{money.detail}; {spent}"), time]
 
 
-def _known(total: Sum, *, what: str = "price") -> str:
+def _known(total: Sum, *, what: str = "a known price") -> str:
     if not total.of:
         return "no lookups of this kind"
-    return f"{words.count(total.n)} of {words.count(total.of)} with a known {what}{'' if total.n else worth.NO_NEGATIVE}"
+    return f"{words.count(total.n)} of {words.count(total.of)} with {what}{'' if total.n else worth.NO_NEGATIVE}"
 
 
 def outcome_rows(traffic: Traffic) -> list[dict[str, object]]:

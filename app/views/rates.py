@@ -93,6 +93,29 @@ def change(now: Share | None, before: Share | None, mine: Ratio | None, earlier:
     return difference(widened(now, design), widened(before, design))
 
 
+class Compared:
+    """A window's counts, whole and by buckets, and those of the window that it is compared with."""
+
+    __slots__ = ()
+    counts: Counts
+    before: Counts
+    buckets: tuple[Bucket, ...]
+    earlier: tuple[Bucket, ...]
+
+    def over(self, outcomes: tuple[str, ...] = HITS) -> Ratio | None:
+        """Return the share of these outcomes over batches of time."""
+        return over(self.buckets, outcomes, whole=self.counts)
+
+    def moved(self, outcomes: tuple[str, ...] = HITS) -> Difference | None:
+        """Return the change of the share of these outcomes."""
+        earlier = over(self.earlier, outcomes, whole=self.before)
+        return change(self.counts.share(*outcomes), self.before.share(*outcomes), self.over(outcomes), earlier)
+
+    @property
+    def change(self) -> Difference | None:
+        return self.moved()
+
+
 def limits(ratio: Ratio | None, share: Share) -> str:
     """Return a share's interval for a sentence: over batches of time, or Wilson's, which it says, where they are too few or all alike.
 

@@ -153,7 +153,7 @@ def _sentence(found: Sequence[SourceStatus], balance: Reconciliation | None, now
     # A restarted sender comes back as another instance: the old one is silent for good, and that is no fault.
     silent = [source for source in found if (source.kind, source.service) not in heard]
     refused = sum(source.rejected for source in found)
-    told = f"{len(found)} sources"
+    told = words.many(len(found), "source", "sources")
     told += f", {len(silent)} of them silent for more than two minutes" if silent else ", each service heard in the last two minutes"
     told += f"; {words.count(refused)} spans were rejected." if refused else "; nothing was rejected."
     bad = bool(silent) or bool(refused)

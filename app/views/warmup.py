@@ -70,13 +70,14 @@ def _recent(store: Store) -> tuple[tuple[Job, ...], int | None]:
 def dials(plan: WarmupPlan) -> list[Dial]:
     """Return what the plan would ask, cost and save."""
     warmable = plan.warmable
-    known = f"known for {plan.costed} of {len(warmable)}"
+    known, counted = (f"known for {n} of {len(warmable)}" for n in (plan.costed, plan.counted))
+    tokens = words.NO_DATA if plan.tokens is None else words.count(round(plan.tokens))
     return [
         Dial("To ask", words.count(len(warmable)), f"of {words.count(plan.distinct)} different requests that missed"),
         Dial("Misses they made", words.count(sum(item.misses for item in warmable)), f"of {words.count(plan.misses)} in this time"),
         Dial("Cost, at most", words.money(plan.cost_usd), known),
-        Dial("Tokens", words.count(round(plan.tokens)), "as they were reported before"),
-        Dial("Takes at least", words.age(plan.seconds * 1000), "at the rate that the setting allows"),
+        Dial("Tokens", tokens, f"as they were reported before; {counted}"),
+        Dial("Takes at least", words.age(plan.seconds * 1000) if warmable else words.NO_DATA, "at the rate that the setting allows"),
     ]
 
 

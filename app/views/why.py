@@ -43,7 +43,7 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Decomposed:
-    """What of a side was decomposed: every stride-th lookup, n eligible ones. Sides of unlike size have unlike strides."""
+    """What of a side was decomposed: one lookup in `stride`, n eligible ones. Sides of unlike size have unlike strides."""
 
     stride: int = 1
     n: int = 0

@@ -55,7 +55,7 @@ def rates_told(view: Why) -> str:
         for name, share, over, _ in sides
         if share
     ]
-    read = [f"{name} from every {part.stride}th lookup (n = {words.count(part.n)})" for name, *_, part in sides if part.stride > 1]
+    read = [f"{name} from one lookup in {part.stride} (n = {words.count(part.n)})" for name, *_, part in sides if part.stride > 1]
     return " · ".join([*parts, *([f"decomposed {words.listed(read)}"] if read else [])])
 
 

@@ -266,15 +266,18 @@ def rate_detail(ratio: Ratio | None, share: Share) -> str:
     counted = f"{words.count(share.k)} of {words.count(share.n)}"
     if ratio is None:
         return f"about {counted}, weighed by 1/p; 95 %: {words.interval(share)}"
-    return f"{counted}; 95 % by request: {interval(ratio)}; as if independent: {words.interval(share)}"
+    over = "" if ratio.low_ratio is not None and ratio.design is None else f"95 % by request: {interval(ratio)}; "
+    return f"{counted}; {over}{'as' if over else '95 % as'} if independent: {words.interval(share)}"
 
 
 def interval(ratio: Ratio | None) -> str:
-    """Return the interval over batches in words, with that they are few; or that there are too few of them for one."""
+    """Return the interval over batches in words, with that they are few; or that they are too few, or too much alike, for one."""
     if ratio is None:
         return words.NO_DATA
     if ratio.low_ratio is None or ratio.high_ratio is None:
         return f"only {words.many(ratio.clusters, 'step', 'steps')} of time with lookups: too few for an interval ({FEWEST_BATCHES} needed)"
+    if ratio.low_ratio == ratio.high_ratio:
+        return f"no interval, for all {words.count(ratio.clusters)} batches of time have the same share"
     few = f", fewer than {MIN_CLUSTERS}: rough" if ratio.clusters < MIN_CLUSTERS else ""
     return f"{ratio.low_ratio * 100:.1f}–{ratio.high_ratio * 100:.1f} % over {words.count(ratio.clusters)} batches{few}"
 

@@ -75,7 +75,7 @@ _SCORES = text(
 SELECT source_id, score_rule, similarity, threshold, outcome = 'semantic_hit' FROM lookups
 WHERE at_ms >= :start AND at_ms < :end AND similarity IS NOT NULL AND cache_kind = 'response'
   AND (outcome = 'semantic_hit' OR (outcome = 'miss' AND coalesce(passed, 1) AND NOT coalesce(held_out, 0) AND reason <> 'vetoed'))
-ORDER BY at_ms DESC LIMIT :most
+ORDER BY at_ms DESC, trace_id, span_id LIMIT :most
 """
 )
 

@@ -1,6 +1,6 @@
 """What "why did it change?" is answered from: lookups by every dimension, versions in force, silences, restarts, examples.
 
-Everything is bounded: of a wide window every so-many-th lookup is read, and the answer says which.
+Everything is bounded: of a wide window one lookup in so many is read, and the answer says how many.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 from storage.models import telemetry_metadata
 from storage.payloads import unpack
 from storage.reads.sources import samples
-from storage.reads.window import Scope, Window, beside_namespace, every, lookups, rollups, sampled, senders, within
+from storage.reads.window import Scope, Window, beside_namespace, every, lookups, picked, rollups, sampled, senders, within
 from storage.rollups import ELIGIBLE, HITS
 
 DIMENSIONS = ("namespace", "tenant", "model", "model_version", "client", "fingerprint", "source")
@@ -30,7 +30,7 @@ payloads = telemetry_metadata.tables["span_payloads"]
 
 
 class Sample(NamedTuple):
-    """Every number-th lookup of the response cache, of a window and scope. number 1 = all of them."""
+    """One lookup of the response cache in `number`, of a window and scope. number 1 = all of them."""
 
     number: int
     condition: ColumnElement[bool]
@@ -51,14 +51,14 @@ def sample(conn: Connection, window: Window, scope: Scope, *, most: int) -> Samp
     if count // number < min(_ENOUGH, most):
         if scope.namespace is not None:
             number = max(1, -(-count // min(most, _MOST_FETCHED)))
-            each = lookups.c.id % number == 0  # in these words, which no index of samples has
+            each = picked % number == 0  # in these words, which no index of samples has
             return Sample(number, and_(within(lookups, window, scope), lookups.c.cache_kind == "response", each))
         number = every(max(wanted, -(-whole // (4 * _MOST_PASSED))))
     return Sample(number, of_sample(window, scope, number))
 
 
 def of_sample(window: Window, scope: Scope, number: int) -> ColumnElement[bool]:
-    """Return the condition for each `number`-th lookup of the response cache."""
+    """Return the condition for one lookup of the response cache in `number`."""
     mine = beside_namespace(window, scope) if number > 1 else within(lookups, window, scope)
     return and_(mine, lookups.c.cache_kind == "response", sampled(number))
 
@@ -86,7 +86,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """What every stride-th lookup of the response cache says of a window.
+    """What one lookup of the response cache in `stride` says of a window.
 
     counts: (hits, eligible lookups) by values in the order of DIMENSIONS. versions: the states of namespaces and models, the most
     frequent first.
@@ -121,7 +121,7 @@ def segments(conn: Connection, window: Window, scope: Scope) -> Segments:
         state = tuple(values[at] for at in _VERSIONS_AT)
         held = states.get(state, (first_ms, last_ms, 0))
         states[state] = (min(held[0], first_ms), max(held[1], last_ms), held[2] + n)
-    ranked = sorted(states.items(), key=lambda item: -item[1][2])[:_MOST_VERSIONS]
+    ranked = sorted(states.items(), key=lambda item: (-item[1][2], repr(item[0])))[:_MOST_VERSIONS]
     rows: list[tuple[Any, ...]] = [(*state, *seen) for state, seen in ranked]
     return Segments(found, tuple(Versions(*row) for row in rows), number)
 
@@ -131,7 +131,7 @@ def embedder(conn: Connection, window: Window, scope: Scope) -> str:
     latest = (
         select(lookups.c.id)
         .where(within(lookups, window, scope), lookups.c.cache_kind == "response", lookups.c.outcome.in_(("semantic_hit", "miss")))
-        .order_by(lookups.c.at_ms.desc(), lookups.c.id.desc())
+        .order_by(lookups.c.at_ms.desc(), picked)
         .limit(1_000)
         .subquery()
     )
@@ -141,7 +141,7 @@ def embedder(conn: Connection, window: Window, scope: Scope) -> str:
         .join(lookups, and_(lookups.c.trace_id == spans.c.trace_id, lookups.c.span_id == spans.c.span_id))
         .join(latest, latest.c.id == lookups.c.id)
         .where(lookups.c.candidates.is_not(None))
-        .order_by(lookups.c.at_ms.desc())
+        .order_by(lookups.c.at_ms.desc(), picked)
         .limit(1)
     )
     data = conn.execute(newest).scalar()
@@ -274,13 +274,13 @@ def examples(
         select(lookups.c.id, lookups.c.outcome, *(lookups.c[name] for name in DIMENSIONS[:-1]), _service())
         .join_from(lookups, senders, senders.c.id == lookups.c.source_id)
         .where(within(lookups, window, scope), lookups.c.cache_kind == "response")
-        .order_by(lookups.c.at_ms.desc(), lookups.c.id.desc())
+        .order_by(lookups.c.at_ms.desc(), picked)
         .limit(20_000)
         .subquery()
     )
     found = select(newest.c.id).where(newest.c.outcome.in_(outcomes), *(newest.c[name] == value for name, value in literals)).limit(limit)
     columns = [lookups.c[name] for name in Example.__dataclass_fields__]
-    query = select(*columns).where(lookups.c.id.in_(found)).order_by(lookups.c.at_ms.desc(), lookups.c.id.desc())
+    query = select(*columns).where(lookups.c.id.in_(found)).order_by(lookups.c.at_ms.desc(), picked)
     return [Example(*row) for row in conn.execute(query)]
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, and_, func, select
 
 from storage.reads.changes import Sample, sample
-from storage.reads.window import Scope, Window, lookups
+from storage.reads.window import Scope, Window, lookups, picked
 
 MOST_ROWS = 8_000
 MAX_SAMPLES = 200
@@ -43,21 +43,27 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Lookups of a window in the order of time. stride: every stride-th was read."""
+    """Lookups of a window in the order of time, those of one millisecond by their own ids. stride: one in so many was read."""
 
     rows: tuple[Asked, ...]
     stride: int
 
 
 def mix(conn: Connection, window: Window, scope: Scope) -> Mix:
-    """Return at most about 8,000 of the window's lookups with a prompt, evenly spread."""
+    """Return about 8,000 of the window's lookups with a prompt, or all where there are fewer."""
     number, mine = sample(conn, window, scope, most=MOST_ROWS)
     # An exact hit has no candidate, whatever a sender recorded with it.
     similarity = func.iif(lookups.c.outcome == "exact_hit", None, lookups.c.similarity)
-    told = ("id", "prompt_hash", "prompt_simhash", "input_tokens")
-    columns = [*(lookups.c[name] for name in told), similarity, lookups.c.outcome, lookups.c.entry_id]
+    tokens = func.iif(lookups.c.input_tokens >= 0, lookups.c.input_tokens, None)
+    columns = [
+        *(lookups.c[name] for name in ("id", "prompt_hash", "prompt_simhash")),
+        tokens,
+        similarity,
+        lookups.c.outcome,
+        lookups.c.entry_id,
+    ]
     condition = and_(mine, lookups.c.prompt_hash != "")
-    query = select(*columns).where(condition).order_by(lookups.c.at_ms, lookups.c.id)
+    query = select(*columns).where(condition).order_by(lookups.c.at_ms, picked)
     return Mix(tuple(map(Asked._make, conn.execute(query).all())), number)
 
 
@@ -95,7 +101,7 @@ def _looked(conn: Connection, window: Window, scope: Scope) -> Sample:
 def samples(conn: Connection, ids: Iterable[int]) -> dict[str, PromptSample]:
     """Return the texts of the first 200 of these lookups, by prompt; of several with one prompt the newest."""
     columns = [lookups.c[name] for name in PromptSample.__dataclass_fields__]
-    rows = conn.execute(select(*columns).where(lookups.c.id.in_(list(islice(ids, MAX_SAMPLES)))).order_by(lookups.c.at_ms, lookups.c.id))
+    rows = conn.execute(select(*columns).where(lookups.c.id.in_(list(islice(ids, MAX_SAMPLES)))).order_by(lookups.c.at_ms, picked))
     return {row.prompt_hash: PromptSample(*row) for row in rows}
 
 

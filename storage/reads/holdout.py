@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select
 
 from storage.reads.traces import contents, payloads, spans
-from storage.reads.window import Scope, Window, lookups, rollups, within
+from storage.reads.window import NEWEST, Scope, Window, lookups, rollups, within
 
 MAX_ROWS = 2_000
 _REASON = "holdout"
@@ -50,7 +50,7 @@ def held_out(conn: Connection, window: Window, scope: Scope, *, limit: int = MAX
         .join_from(lookups, spans, (spans.c.trace_id == lookups.c.trace_id) & (spans.c.span_id == lookups.c.span_id), isouter=True)
         .join(payloads, payloads.c.span_id == spans.c.id, isouter=True)
         .where(within(lookups, window, scope), lookups.c.held_out.is_(True))
-        .order_by(lookups.c.at_ms.desc(), lookups.c.id.desc())
+        .order_by(*NEWEST)
         .limit(limit)
     )
     rows = []

@@ -61,7 +61,9 @@ def without_key(conn: Connection, namespace: str, window: Window) -> int:
 def stream(conn: Connection, namespace: str, window: Window, *, below: int = SLOTS) -> Iterator[StreamRow]:
     """Yield the lookups with a key in order of time. below: of SLOTS, which part of the keys, by their hash: always the same ones."""
     columns = [lookups.c[name] for name in StreamRow.__dataclass_fields__]
-    query = select(*columns).where(_of(namespace, window), lookups.c.key != "").order_by(lookups.c.at_ms, lookups.c.id)
+    query = (
+        select(*columns).where(_of(namespace, window), lookups.c.key != "").order_by(lookups.c.at_ms, lookups.c.trace_id, lookups.c.span_id)
+    )
     if below < SLOTS:
         query = query.where(func.slot(lookups.c.key) < below)
     for rows in conn.execution_options(yield_per=_FETCH).execute(query).partitions():

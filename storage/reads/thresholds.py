@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
-from storage.reads.window import Scope, Window, lookups, rollups, within
+from storage.reads.window import NEWEST, Scope, Window, lookups, rollups, within
 
 MAX_ROWS = 10_000
 
@@ -59,7 +59,7 @@ def candidates(conn: Connection, window: Window, scope: Scope, *, limit: int = M
     """Return the newest `limit` lookups with a candidate, newest first."""
     told = {"passed": func.coalesce(lookups.c.passed, True), "held_out": func.coalesce(lookups.c.held_out, False)}
     columns = [told.get(name, lookups.c[name]) for name in CandidateRow._fields]
-    query = select(*columns).where(_judged(window, scope)).order_by(lookups.c.at_ms.desc(), lookups.c.id.desc()).limit(limit)
+    query = select(*columns).where(_judged(window, scope)).order_by(*NEWEST).limit(limit)
     return list(map(CandidateRow._make, conn.execute(query).all()))
 
 

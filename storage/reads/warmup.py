@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 
 from storage.models import telemetry_metadata
 from storage.payloads import unpack
@@ -28,7 +28,10 @@ payloads = telemetry_metadata.tables["span_payloads"]
 
 @dataclass(frozen=True, slots=True)
 class MissedRequest:
-    """One distinct request that missed. misses: how often, coalesced ones included. Averages are over those that reported."""
+    """One distinct request that missed. misses: how often, coalesced ones included.
+
+    Averages are over those that reported; a negative number is no report.
+    """
 
     key: str
     tenant: str
@@ -97,10 +100,10 @@ def most_missed(
             misses,
             func.max(column.at_ms),
             func.max(column.prompt),
-            func.avg(column.input_tokens),
-            func.avg(column.output_tokens),
-            func.avg(column.cost_usd),
-            func.avg(column.upstream_ms),
+            *(
+                func.avg(case((told >= 0, told)))
+                for told in (column.input_tokens, column.output_tokens, column.cost_usd, column.upstream_ms)
+            ),
         )
         .where(_missed(namespace, since_ms, until_ms, tenant))
         .group_by(column.key)

@@ -2,7 +2,8 @@
 
 A window is made of whole minutes, and every sum of it is read from rollups: totals, series and tables of one page then agree to the
 lookup. Which rollups is decided here: by `stretches` how wide (hours where whole hours are asked for, minutes at the edges), by
-`rollups` with how few dimensions, by `places` the rows by place. What no rollup has is read from an even sample, by `every`.
+`rollups` with how few dimensions, by `places` the rows by place. What no rollup has is read from a sample
+that is even and always the same, by `every`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Subquery, Table, and_,
 
 from storage.models import SAMPLE_STEPS, telemetry_metadata
 from storage.rollups import ELIGIBLE, HITS, OUTCOMES, PLACE_SUMS
+from storage.slots import PICKS
 
 TEN_SECONDS_MS = 10_000
 MINUTE_MS = 60_000
@@ -47,6 +49,9 @@ _PLACES: dict[int, Table] = {
     SIX_HOURS_MS: telemetry_metadata.tables["places_6h"],
 }
 lookups: Table = telemetry_metadata.tables["lookups"]
+picked: ColumnElement[int] = lookups.c.id % PICKS  # storage.slots.pick: a lookup's place among all, by its own ids
+# The newest first; of one millisecond by their ids, not by who came first: what lies beyond a limit is then the same however they came.
+NEWEST = (lookups.c.at_ms.desc(), lookups.c.trace_id, lookups.c.span_id)
 senders: Table = telemetry_metadata.tables["sources"]
 _removed: Table = telemetry_metadata.tables["removed"]
 
@@ -304,14 +309,14 @@ def every(number: int) -> int:
 
 
 def sampled(number: int) -> ColumnElement[bool]:
-    """Return the condition that each `number`-th lookup meets, by the number of its arrival. number: of `every`."""
+    """Return the condition that one lookup in `number` meets, by its own ids. number: of `every`."""
     if number == 1:
         return true()
-    whole = lookups.c.id % number == 0
+    whole = picked % number == 0
     step = next((step for step in reversed(SAMPLE_STEPS) if number % step == 0), None)
     if step is None:
         return whole
-    # In so many words: an index of a part of the rows is used only where its own condition stands.
+    # In so many words: an index of a part of the rows is used only where its own condition stands. It divides the number of places.
     part = cast(ColumnElement[bool], literal_column(f"lookups.id % {step} = 0"))
     return part if step == number else and_(part, whole)
 

@@ -6,16 +6,19 @@ import asyncio
 import dataclasses
 import json
 import secrets
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from app.admin.actions import Actor, AdminContext, Role
 from app.config import Config, load
+from app.jobs.run import JobRun
 from app.wiring import Wiring, now_ms
 from engine.control import Control
 from engine.tiers import open_store
-from storage import spans
+from storage import jobs, spans
 from storage.payloads import pack
 from storage.rows import LookupRow, SourceBatch, SourceKey, SpanRow
 from storage.store import open_telemetry
@@ -62,6 +65,17 @@ def fill(config: Config, namespace: str, count: int, *, names: Sequence[object] 
             await store.close()
 
     return asyncio.run(work())
+
+
+def worked(ctx: AdminContext, kind: Any) -> dict[str, object]:
+    """Queue what a kind of job (its module) computes ahead, do it as the worker would, and return its figures."""
+    now = ctx.clock()
+    kind.schedule(ctx.ops, now_ms=now)
+    job = jobs.claim(ctx.ops, lease_ms=60_000, now_ms=now)
+    assert job is not None
+    figures = dict(kind.run(JobRun(job, ctx, threading.Event())))
+    jobs.finish(ctx.ops, job, now_ms=now)
+    return figures
 
 
 def stored(config: Config, namespace: str) -> int:

@@ -24,6 +24,7 @@ from storage.reads.window import Scope, Window
 from storage.rollups import NARROW
 from storage.rows import LookupRow, SpanRow
 from storage.settings import StorageSettings
+from storage.slots import PICKS, pick
 from storage.store import Store, open_ops, open_telemetry
 from tests.bench import views_bench
 
@@ -88,6 +89,7 @@ def copy(path: Path, each: int, tiles: int, *, start_ms: int) -> None:
     raw = sqlite3.connect(path, isolation_level=None)
     raw.execute("PRAGMA synchronous=OFF")
     raw.execute("PRAGMA cache_size=-400000")
+    raw.create_function("pick", 2, pick, deterministic=True)
     indexes = {name: raw.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).fetchone()[0] for name in _INDEXES}
     for name in indexes:
         raw.execute(f"DROP INDEX {name}")
@@ -99,12 +101,12 @@ def copy(path: Path, each: int, tiles: int, *, start_ms: int) -> None:
             shown = {name: f'"{name}"' for name in names}
             shown["at_ms"] = f"at_ms + {at * TILE_MS}"
             if table == "lookups":
-                shown["id"] = f"id + {at * each}"
                 shown["trace_id"] = f"CAST(x'01{at:02x}' || substr(trace_id, 3) AS BLOB)"
+                shown["id"] = f"(id / {PICKS} + {at * each}) * {PICKS} + pick({shown['trace_id']}, span_id)"
             columns = ", ".join(f'"{name}"' for name in names)
             query = f"INSERT INTO {table} ({columns}) SELECT {', '.join(shown.values())} FROM {table} WHERE at_ms < {end_ms}"
             if table == "lookups":
-                query = query.replace(f"at_ms < {end_ms}", f"id <= {each}")
+                query = query.replace(f"at_ms < {end_ms}", f"id < {(each + 1) * PICKS}")
             raw.execute(query)
         raw.execute("COMMIT")
     for made in indexes.values():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.analysis.intervals import Ratio, batched, clustered, difference, widened, wilson
+from app.analysis.intervals import Ratio, _student, batched, clustered, difference, widened, wilson
 from tests.bench.coverage_bench import coverage, page
 
 
@@ -119,23 +119,27 @@ def test_steps_that_are_not_alike_are_batches_of_their_own() -> None:
 
 
 def test_the_width_of_few_batches_is_student_s() -> None:
-    """Sixty steps in six runs of ten: six batches, whose variance reaches over their edges."""
-    hits = np.repeat([2.0, 9.0, 5.0, 1.0, 8.0, 3.0], 10)
+    """Sixty steps in five runs of twelve: five batches, whose variance reaches over their edges."""
+    hits = np.repeat([2.0, 9.0, 5.0, 1.0, 8.0], 12)
     found = batched(hits, np.full(60, 10.0))
     assert found is not None
     assert found.low_ratio is not None
     assert found.high_ratio is not None
-    assert found.clusters == 6
-    means = hits[::10] / 10
-    error = means.std(ddof=1) / 6**0.5
-    assert found.high_ratio - found.low_ratio > 1.9 * 2.57 * error * 0.8
-    wide = widened(wilson(280, 600), found.design)
+    assert found.clusters == 5
+    error = (hits[::12] / 10).std(ddof=1) / 5**0.5
+    assert found.high_ratio - found.low_ratio > 1.9 * 2.776 * error * 0.8
+    wide = widened(wilson(300, 600), found.design)
     assert wide is not None
     assert (wide.low_ratio, wide.high_ratio) == pytest.approx((found.low_ratio, found.high_ratio))
 
 
-def test_fewer_than_six_steps_have_a_share_and_no_interval() -> None:
-    assert batched([1] * 5, [2] * 5) == Ratio(0.5, None, None, 5)
+@pytest.mark.parametrize(("freedom", "quantile"), [(4, 2.7764), (5, 2.5706), (9, 2.2622), (38, 2.0244)])
+def test_student_s_quantiles_are_those_of_the_tables(freedom: int, quantile: float) -> None:
+    assert _student(freedom) == pytest.approx(quantile, abs=0.001)
+
+
+def test_fewer_than_five_steps_have_a_share_and_no_interval() -> None:
+    assert batched([1] * 4, [2] * 4) == Ratio(0.5, None, None, 4)
     assert batched([], []) is batched([0], [0]) is None
     with pytest.raises(ValueError, match="finite"):
         batched([float("nan")], [1])

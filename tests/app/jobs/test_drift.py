@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 
 from app.admin.context import AdminContext
 from app.jobs import ahead, drift, regret
-from app.jobs.run import JobRun
 from app.views import drift as compared
 from app.views import drift_ahead, drift_rows
 from app.wiring import Wiring
@@ -91,12 +89,7 @@ def context(wired: Wiring, embedder: Words | None = None) -> AdminContext:
 
 
 def worked(ctx: AdminContext) -> dict[str, object]:
-    drift.schedule(ctx.ops, now_ms=NOW)
-    job = jobs.claim(ctx.ops, lease_ms=60_000, now_ms=NOW)
-    assert job is not None
-    figures = dict(drift.run(JobRun(job, ctx, threading.Event())))
-    jobs.finish(ctx.ops, job, now_ms=NOW)
-    return figures
+    return support.worked(ctx, drift)
 
 
 def page(wired: Wiring, scope: Scope, *, horizon: str | None = "1h", now_ms: int = NOW) -> compared.Drift:

@@ -50,12 +50,7 @@ def context(wired: Wiring) -> AdminContext:
 
 
 def analysed(ctx: AdminContext) -> dict[str, object]:
-    regret.schedule(ctx.ops, now_ms=NOW)
-    job = jobs.claim(ctx.ops, lease_ms=60_000, now_ms=NOW)
-    assert job is not None
-    figures = dict(regret.run(JobRun(job, ctx, threading.Event())))
-    jobs.finish(ctx.ops, job, now_ms=NOW)
-    return figures
+    return support.worked(ctx, regret)
 
 
 def stored(ctx: AdminContext, horizon: str = "24h") -> dict[str, Analysis]:

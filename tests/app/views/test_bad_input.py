@@ -95,8 +95,7 @@ def test_an_empty_window_has_no_number_and_no_zero(stores: tuple[Store, Store]) 
     assert not any(text.startswith("Hit rate") and "0.0 %" in text for text in told)
 
 
-@pytest.mark.parametrize("outcome", ["exact_hit", "stale_hit", "miss", "bypass", "error"])
-@pytest.mark.parametrize("count", [1, 50])
+@pytest.mark.parametrize(("outcome", "count"), [("stale_hit", 1), ("stale_hit", 50), ("error", 1), ("error", 50)])
 def test_one_lookup_one_key_all_of_one_outcome(stores: tuple[Store, Store], outcome: str, count: int) -> None:
     made = list(telemetry.make(start_ms=NOW - 1_800_000, end_ms=NOW, per_minute=count / 30))[:count]
     same = [dataclasses.replace(one, lookup=one.lookup._replace(outcome=outcome, prompt_hash="p", key="k", entry_id="e")) for one in made]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from app.charts import counters as charts
@@ -17,19 +15,11 @@ from storage import counters
 from storage.reads.acts import Mark
 from storage.reads.window import Window
 from storage.rows import SourceKey
-from storage.settings import StorageSettings
-from storage.store import Store, open_telemetry
+from storage.store import Store
 
 START = 1_795_953_600_000
 WINDOW = Window(START, START + 15 * 60_000)
 TABLE = load()
-
-
-@pytest.fixture
-def store(tmp_path: Path):  # type: ignore[no-untyped-def]
-    opened = open_telemetry(StorageSettings(f"sqlite:///{tmp_path}/t.db", f"sqlite:///{tmp_path}/o.db"), write=True)
-    yield opened
-    opened.close()
 
 
 def feed(store: Store, pages: list[str], *, every_ms: int = 15_000, target: str = "http://a/metrics", most: int = 1000) -> None:

@@ -1,8 +1,7 @@
 """What the drift page says of two windows."""
 
 import random
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import NoReturn
 
 import numpy as np
@@ -14,18 +13,11 @@ from storage.errors import StoreMissing
 from storage.reads import drift as reads
 from storage.reads.traces import Search
 from storage.reads.window import Scope, Window
-from storage.store import Store, open_telemetry
-from tests.storage.support import MINUTE_NS, START_NS, Made, batch, settings
+from storage.store import Store
+from tests.storage.support import MINUTE_NS, START_NS, Made, batch
 
 START_MS = START_NS // 1_000_000
 NOW = Window.of(START_MS, START_MS + 3_600_000)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_telemetry(settings(tmp_path), write=True)
-    yield opened
-    opened.close()
 
 
 def _fill(store: Store, prompts: dict[str, int], *, minute: int, first: int = 0) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from collectors.otlp.metrics import CUMULATIVE, DELTA, MetricsDecoder
 from collectors.prometheus.families import load
 from storage import points, spans
 from storage.reads.window import Window
-from storage.settings import StorageSettings
-from storage.store import Store, open_telemetry
+from storage.store import Store
 from tests.app.views.test_counters import feed
 from tests.collectors import support
 from tests.collectors.test_decode import SETTINGS
@@ -28,13 +26,6 @@ START = 1_795_953_600_000
 WINDOW = Window(START, START + 60 * 60_000)
 TABLE = load()
 DECODER = MetricsDecoder(SETTINGS, TABLE)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_telemetry(StorageSettings(f"sqlite:///{tmp_path}/t.db", f"sqlite:///{tmp_path}/o.db"), write=True)
-    yield opened
-    opened.close()
 
 
 def push(store: Store, body: bytes, *, at_ms: int = START, since_ms: int = START - 1) -> None:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from app.views import sources
 from app.views.sources import LOOKUPS, SPANS, Reconciliation
 from storage import counters
@@ -21,13 +16,6 @@ HOUR_MS = 3_600_000
 HOUR = Window.of(NOW - HOUR_MS, NOW)
 PAGE = SourceKey("scrape", "http://127.0.0.1:8080/metrics")
 OTHER = SourceKey("scrape", "http://127.0.0.1:8081/metrics")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = telemetry.open_store(tmp_path)
-    yield opened
-    opened.close()
 
 
 def scrape(store: Store, at_ms: int, lookups: dict[str, float], *, source: SourceKey = PAGE) -> None:

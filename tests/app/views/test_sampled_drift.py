@@ -1,26 +1,16 @@
 """Sampled telemetry on the Drift page: lookups are made to stand for as many, or the comparison is refused with the reason."""
 
 import random
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
 from app.views import drift, drift_ahead, drift_rows
 from storage import spans
-from storage.reads.window import Scope, Window
-from storage.store import Store, open_telemetry
-from tests.storage.support import MINUTE_NS, START_NS, Made, batch, settings
-
-START_MS = START_NS // 1_000_000
-NOW = Window.of(START_MS, START_MS + 3_600_000)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_telemetry(settings(tmp_path), write=True)
-    yield opened
-    opened.close()
+from storage.reads.window import Scope
+from storage.store import Store
+from tests.app.views.test_drift import NOW, START_MS
+from tests.storage.support import MINUTE_NS, START_NS, Made, batch
 
 
 def fill(store: Store, asked: Sequence[tuple[str, int, float | None]], *, minute: int, sampler: str = "") -> None:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from app.views import counters as view
 from app.views import snapshots
@@ -16,18 +12,10 @@ from collectors.prometheus.families import load
 from storage import counters
 from storage.reads.window import Window
 from storage.rows import Scrape, SourceKey
-from storage.settings import StorageSettings
-from storage.store import Store, open_telemetry
+from storage.store import Store
 
 AT = 1_795_953_600_000
 TABLE = load()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_telemetry(StorageSettings(f"sqlite:///{tmp_path}/t.db", f"sqlite:///{tmp_path}/o.db"), write=True)
-    yield opened
-    opened.close()
 
 
 def shown(store: Store, **topics: object) -> Counters:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -23,17 +21,9 @@ from storage.store import Store
 from tests.app.views.test_pages import no_engine
 from tests.collectors.support import put
 from tests.collectors.test_decode import SETTINGS
-from tests.support import telemetry
 
 START_NS = 1_795_954_000_000_000_000
 TRACE = b"\1" * 16
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = telemetry.open_store(tmp_path)
-    yield opened
-    opened.close()
 
 
 def sent(*told: tuple[int, int, int, int], service: str = "shop", scope: str = "app") -> ExportTraceServiceRequest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,6 @@ from tests.support import telemetry
 GOLDEN = Path(__file__).parents[2] / "golden" / "otlp"
 SENT_MS = 1_795_954_000_000  # when tests.collectors.support.request's spans begin
 WINDOW = Window.of(SENT_MS - 60_000, SENT_MS + 7_200_000)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = telemetry.open_store(tmp_path)
-    yield opened
-    opened.close()
 
 
 def send(store: Store, *messages: ExportTraceServiceRequest | bytes) -> None:

@@ -140,7 +140,7 @@ def test_a_wide_window_is_decomposed_from_a_part_and_says_which(tmp_path: Path, 
 
 
 def test_sides_that_are_read_in_unlike_parts_keep_their_own_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """1,600 lookups before, of which every so-many-th is read, and 200 now, all of which are: half of each side is of `a`."""
+    """1,600 lookups before, of which one in so many is read, and 200 now, all of which are: half of each side is of `a`."""
     store, ops = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
     half = NOW - 1_800_000
     for start, end, count, hit in ((NOW - 3_600_000, half, 1_600, lambda i: i % 4 > 0), (half, NOW, 200, lambda i: i % 2 and i % 3 > 0)):
@@ -172,8 +172,8 @@ def test_sides_that_are_read_in_unlike_parts_keep_their_own_shares(tmp_path: Pat
             assert row["share before"] == pytest.approx(50, abs=8)
             assert row["share now"] == pytest.approx(50, abs=8)
     told = why_rows.rates_told(view)
-    assert f"decomposed before from every {view.part_before.stride}th lookup (n = {view.part_before.n})" in told
-    assert "now from every" not in told
+    assert f"decomposed before from one lookup in {view.part_before.stride} (n = {view.part_before.n})" in told
+    assert "now from one lookup" not in told
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -26,13 +26,18 @@ def made(count: int, *, seed: int = 5, **changes: object) -> list[Made]:
 
 
 def load(
-    stores: tuple[Store, Store], rows: Sequence[Made], *, usd_per_hour: float | None = None, namespace: str | None = None
+    stores: tuple[Store, Store],
+    rows: Sequence[Made],
+    *,
+    window: Window = HOUR,
+    usd_per_hour: float | None = None,
+    namespace: str | None = None,
 ) -> hit_rate.Loaded:
     telemetry.write(stores[0], list(rows), now_ms=NOW)
     view = hit_rate.load(
         lambda: stores[0],
         lambda: stores[1],
-        window=HOUR,
+        window=window,
         scope=Scope(namespace=namespace),
         window_name="the last hour",
         now_ms=NOW,
@@ -180,20 +185,9 @@ def test_the_money_saved_has_an_interval_over_batches(stores: tuple[Store, Store
 
 def test_what_the_cache_costs_is_of_the_hours_that_were(stores: tuple[Store, Store]) -> None:
     rows = made(60)
-    telemetry.write(stores[0], rows, now_ms=NOW)
-    ahead = Window.of(NOW - 3_600_000, NOW + 23 * 3_600_000)
+    found = load(stores, rows, window=Window.of(NOW - 3_600_000, NOW + 23 * 3_600_000), usd_per_hour=1.0)
     first_ms = min(one.lookup.at_ms for one in rows)
-    view = hit_rate.load(
-        lambda: stores[0],
-        lambda: stores[1],
-        window=ahead,
-        scope=Scope(),
-        window_name="a day",
-        now_ms=NOW,
-        usd_per_hour=1.0,
-    )
-    assert view.loaded is not None
-    assert view.loaded.worth.usd.cost == pytest.approx((NOW - first_ms) / 3_600_000)
+    assert found.worth.usd.cost == pytest.approx((NOW - first_ms) / 3_600_000)
 
 
 @pytest.mark.parametrize(("outcome", "rate"), [("exact_hit", "100.0 %"), ("miss", "0.0 %")])
@@ -207,7 +201,7 @@ def test_all_hits_and_all_misses_are_numbers(stores: tuple[Store, Store], outcom
 def test_few_steps_have_no_interval_and_say_so(stores: tuple[Store, Store]) -> None:
     rows = [dataclasses.replace(one, lookup=one.lookup._replace(at_ms=NOW - 600_000, tenant="one")) for one in made(40)]
     found = load(stores, rows)
-    assert "only 1 step of time with lookups: too few for an interval (6 needed)" in hit_rate.coverage_dials(found)[0].detail
+    assert "only 1 step of time with lookups: too few for an interval (5 needed)" in hit_rate.coverage_dials(found)[0].detail
     assert found.counts.hit_rate is not None
     assert rates.limits(found.over(), found.counts.hit_rate).endswith(" as if independent, for only 1 step of time")
 

@@ -11,6 +11,7 @@ from storage.reads import changes
 from storage.reads import drift as reads
 from storage.reads import window as windows
 from storage.reads.window import Scope, Window
+from storage.slots import PICKS
 from storage.store import Store, open_telemetry
 from tests.storage.support import MINUTE_NS, START_NS, Made, batch, settings
 
@@ -47,7 +48,8 @@ def _prompts(store: Store, window: Window, scope: Scope) -> list[str]:
 
 
 def test_prompts_are_read_in_their_window_and_scope_in_the_order_of_time(store: Store) -> None:
-    assert _prompts(store, NOW, Scope()) == ["a", "a", "d", "a", "b"]
+    found = _prompts(store, NOW, Scope())
+    assert (sorted(found[:3]), found[3:]) == (["a", "a", "d"], ["a", "b"])  # three are of one millisecond
     assert _prompts(store, NOW.previous, Scope()) == ["c", "a"]
     assert _prompts(store, NOW, Scope(namespace="docs")) == ["b"]
 
@@ -63,7 +65,8 @@ def test_of_a_wide_window_an_even_part_is_read(store: Store, monkeypatch: pytest
     with store.read() as conn:
         found = reads.mix(conn, NOW, Scope())
     assert found.stride == 2
-    assert len(found.rows) == 2
+    assert 0 < len(found.rows) < 5
+    assert {row.id % PICKS % 2 for row in found.rows} == {0}
 
 
 @pytest.mark.parametrize("scope", [Scope(), Scope(namespace="faq")])
@@ -77,7 +80,7 @@ def test_a_sample_of_a_wide_window_is_read_from_an_index_alone(store: Store, num
         plan = [row[3] for row in conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {told}")]
         found, ids = ({row.id for row in conn.execute(one)} for one in (query, everything))
     assert plan == [f"SEARCH lookups USING COVERING INDEX ix_lookups_{index} (at_ms>? AND at_ms<?)"]
-    assert found == {one for one in ids if one % windows.every(number) == 0}
+    assert found == {one for one in ids if one % PICKS % windows.every(number) == 0}
 
 
 def test_every_is_at_least_what_is_asked_for_and_less_than_twice_of_it() -> None:
@@ -115,5 +118,5 @@ def test_of_a_part_of_the_traffic_a_bounded_sample_is_read(
         text = str(query.compile(conn, compile_kwargs={"literal_binds": True}))
         plan = str(conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}").all())
     assert found.number == number
-    assert sorted(read) == [one for one in sorted(every) if one % number == 0]
+    assert sorted(read) == [one for one in sorted(every) if one % PICKS % number == 0]
     assert ("ix_lookups_ns_at" in plan) is by_its_own_index

@@ -29,8 +29,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
         Made(5, outcome="exact_hit", extra={"similarity": 1.0, "passed": True}),
         Made(6, outcome="bypass", extra=HIT),
         Made(7, outcome="error", extra=HIT),
-        Made(8, outcome="miss", extra={**HIT, "held_out": True, "namespace": "docs"}),
-        Made(9, outcome="miss", extra={"similarity": 0.91, "threshold": 0.9, "namespace": "docs"}),
+        Made(8, outcome="miss", start_ns=START_NS + 1_000_000, extra={**HIT, "held_out": True, "namespace": "docs"}),
+        Made(9, start_ns=START_NS + 2_000_000, outcome="miss", extra={"similarity": 0.91, "threshold": 0.9, "namespace": "docs"}),
         Made(10, outcome="semantic_hit", start_ns=START_NS - 3_600_000_000_000, extra=HIT),
     ]
     spans.write(opened, [batch(*made)], now_ms=START_MS)
@@ -64,7 +64,7 @@ def test_newest_candidates_come_first_and_the_limit_holds(store: Store) -> None:
     with store.read() as conn:
         every = reads.candidates(conn, WINDOW, Scope())
         first = reads.candidates(conn, WINDOW, Scope(), limit=2)
-    assert [row.id for row in every] == sorted((row.id for row in every), reverse=True)
+    assert [row.at_ms - START_MS for row in every] == [2, 1, 0, 0, 0]
     assert first == every[:2]
 
 
