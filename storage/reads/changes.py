@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
 from storage.models import telemetry_metadata
 from storage.payloads import unpack
+from storage.reads import hit_rate
 from storage.reads.sources import samples
 from storage.reads.window import Scope, Window, beside_namespace, every, lookups, rollups, sampled, senders, within
 from storage.rollups import ELIGIBLE, HITS
@@ -64,8 +65,7 @@ def of_sample(window: Window, scope: Scope, number: int) -> ColumnElement[bool]:
 
 
 def _number_of(conn: Connection, window: Window, scope: Scope) -> int:
-    found = rollups(conn, window, scope, ("lookups",), kind="response")
-    return int(conn.execute(select(func.coalesce(func.sum(found.c.lookups), 0))).scalar_one())
+    return sum(row.lookups for row in hit_rate.totals(conn, window, scope) if row.cache_kind == "response")
 
 
 @dataclass(frozen=True, slots=True)
