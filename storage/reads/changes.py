@@ -37,13 +37,14 @@ class Sample(NamedTuple):
     condition: ColumnElement[bool]
 
 
-def sample(conn: Connection, window: Window, scope: Scope, *, most: int) -> Sample:
+def sample(conn: Connection, window: Window, scope: Scope, *, most: int, count: int | None = None) -> Sample:
     """Return the sample of at most about `most` lookups that is read within a bounded time.
 
     The indexes of samples are in order of time alone: of a part of the traffic all of it is passed over. Of a namespace that is too
-    small a part for that, its own index is read; of another part fewer lookups.
+    small a part for that, its own index is read; of another part fewer lookups. count: of all its lookups, where that is known.
     """
-    count = _number_of(conn, window, scope)
+    if count is None:
+        count = _number_of(conn, window, scope)
     wanted = max(1, -(-count // most))
     if wanted == 1 or scope == Scope(purpose=scope.purpose):
         return Sample(every(wanted), of_sample(window, scope, every(wanted)))
