@@ -16,7 +16,7 @@ from storage.reads.window import places as by_place
 from storage.rollups import HITS, OUTCOMES
 
 MOST_ROWS: Final = 60_000  # by place, of a window whose places are all counted: some 0.2 s
-_MOST_READ: Final = 40_000  # lookups that tell which of more places are the busiest
+_MOST_READ: Final = 20_000  # lookups that tell which of more places are the busiest
 _NAMES: Final = ("namespace", "tenant", "model")
 _PRICED: Final = ("hits_priced", "misses_priced")
 
