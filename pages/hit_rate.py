@@ -36,7 +36,7 @@ def body() -> None:
     rows = hit_rate_panel.rate(view, loaded)
     why_panel.panel(answer)
     panels.chart(rates.outcomes(loaded.buckets, window, view.marks), rows=rows, key="outcomes", on_point=filters.since)
-    st.markdown("**Hit rate by namespace, tenant and model**")
+    st.markdown(f"**{hit_rate.segments_title(loaded)}**")
     bar = tables.percent_bar
     tables.show(
         hit_rate.segment_rows(loaded),

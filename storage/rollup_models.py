@@ -69,6 +69,32 @@ class _ByPart(SQLModel):
     reason: str = Field(primary_key=True)
 
 
+class _ByModel(SQLModel):
+    """Time and every dimension but namespace and tenant."""
+
+    at_ms: int = Field(sa_type=BigInteger, primary_key=True)
+    cache_kind: str = Field(primary_key=True)
+    source_id: int = Field(primary_key=True)
+    purpose: str = Field(primary_key=True)
+    model: str = Field(primary_key=True)
+    tier: str = Field(primary_key=True)
+    outcome: str = Field(primary_key=True)
+    reason: str = Field(primary_key=True)
+
+
+class _ByTenant(SQLModel):
+    """Time and every dimension but namespace and model."""
+
+    at_ms: int = Field(sa_type=BigInteger, primary_key=True)
+    cache_kind: str = Field(primary_key=True)
+    source_id: int = Field(primary_key=True)
+    purpose: str = Field(primary_key=True)
+    tenant: str = Field(primary_key=True)
+    tier: str = Field(primary_key=True)
+    outcome: str = Field(primary_key=True)
+    reason: str = Field(primary_key=True)
+
+
 class _ByOutcome(SQLModel):
     """Time, sender and outcome, over all namespaces, tenants, models, tiers and reasons: a handful of rows a minute."""
 
@@ -92,6 +118,15 @@ class _ByPlace(SQLModel):
     purpose: str = Field(primary_key=True)
     namespace: str = Field(primary_key=True)
     tenant: str = Field(primary_key=True)
+    model: str = Field(primary_key=True)
+
+
+class _ByPrice(SQLModel):
+    """Time and model, with the outcomes side by side as those of a place."""
+
+    at_ms: int = Field(sa_type=BigInteger, primary_key=True)
+    cache_kind: str = Field(primary_key=True)
+    purpose: str = Field(primary_key=True)
     model: str = Field(primary_key=True)
 
 
@@ -185,6 +220,30 @@ class Part6h(_Sums, _ByPart, table=True):
     """Six hours a row, over all tenants and models. Kept as long as the hours."""
 
     __tablename__ = "parts_6h"
+    metadata = telemetry_metadata
+    __table_args__ = _CLUSTERED
+
+
+class Model1h(_Sums, _ByModel, table=True):
+    """An hour a row, over all namespaces and tenants. Kept as long as the hours."""
+
+    __tablename__ = "models_1h"
+    metadata = telemetry_metadata
+    __table_args__ = _CLUSTERED
+
+
+class Tenant1h(_Sums, _ByTenant, table=True):
+    """An hour a row, over all namespaces and models. Kept as long as the hours."""
+
+    __tablename__ = "tenants_1h"
+    metadata = telemetry_metadata
+    __table_args__ = _CLUSTERED
+
+
+class Price10m(_OfPlace, _ByPrice, table=True):
+    """Ten minutes a row, over all namespaces and tenants: what the rates of tokens and money need. Kept as long as the minutes."""
+
+    __tablename__ = "prices_10m"
     metadata = telemetry_metadata
     __table_args__ = _CLUSTERED
 

@@ -68,6 +68,9 @@ class Narrow(NamedTuple):
 
 _TOTAL: Final = ("at_ms", "cache_kind", "source_id", "purpose", "outcome")
 _PART: Final = ("at_ms", "cache_kind", "source_id", "purpose", "namespace", "tier", "outcome", "reason")
+_MODEL: Final = ("at_ms", "cache_kind", "source_id", "purpose", "model", "tier", "outcome", "reason")
+_TENANT: Final = ("at_ms", "cache_kind", "source_id", "purpose", "tenant", "tier", "outcome", "reason")
+_PRICE: Final = ("at_ms", "cache_kind", "purpose", "model")
 _PLACE: Final = ("at_ms", "cache_kind", "purpose", "namespace", "tenant", "model")
 NARROW: Final[dict[str, Narrow]] = {
     "parts_1m": Narrow(60_000, _PART, "rollups_1m", "rollups_1m"),
@@ -76,7 +79,10 @@ NARROW: Final[dict[str, Narrow]] = {
     "totals_1h": Narrow(3_600_000, _TOTAL, "rollups_1h", "parts_1h"),
     "totals_6h": Narrow(21_600_000, _TOTAL, "rollups_1h", "totals_1h"),
     "parts_6h": Narrow(21_600_000, _PART, "rollups_1h", "parts_1h"),
+    "models_1h": Narrow(3_600_000, _MODEL, "rollups_1h", "rollups_1h"),
+    "tenants_1h": Narrow(3_600_000, _TENANT, "rollups_1h", "rollups_1h"),
     "places_10m": Narrow(600_000, _PLACE, "rollups_1m", "rollups_1m", places=True),
+    "prices_10m": Narrow(600_000, _PRICE, "rollups_1m", "places_10m", places=True),
     "places_1h": Narrow(3_600_000, _PLACE, "rollups_1h", "places_10m", places=True),
     "places_6h": Narrow(21_600_000, _PLACE, "rollups_1h", "places_1h", places=True),
 }
@@ -191,7 +197,7 @@ class Totals:
             if not narrow.places:
                 summed[table] = _summed(summed[narrow.finer], _columns(narrow.finer)[0], narrow.dimensions, narrow.width_ms)
             elif narrow.finer in placed:
-                placed[table] = _widened(placed[narrow.finer], narrow.width_ms)
+                placed[table] = _widened(placed[narrow.finer], NARROW[narrow.finer].dimensions, narrow)
             else:
                 placed[table] = _placed(summed[narrow.finer], narrow.width_ms)
         packed: dict[int, bytes] = {}  # by sketch: tables share most of them
@@ -259,11 +265,12 @@ def _summed(groups: _Groups, named: tuple[str, ...], dimensions: tuple[str, ...]
     return found
 
 
-def _widened(rows: _Rows, width_ms: int) -> _Rows:
-    """Return rows by place in wider steps."""
+def _widened(rows: _Rows, named: tuple[str, ...], narrow: Narrow) -> _Rows:
+    """Return rows by place, whose dimensions these are, in wider steps or by fewer of them."""
+    places = [named.index(name) for name in narrow.dimensions[1:]]
     found: _Rows = {}
     for key, row in rows.items():
-        wider = (key[0] - key[0] % width_ms, *key[1:])
+        wider = (key[0] - key[0] % narrow.width_ms, *[key[place] for place in places])
         before = found.get(wider)
         found[wider] = row if before is None else tuple(map(add, before, row))
     return found

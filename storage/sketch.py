@@ -69,7 +69,8 @@ class Sketch:
         buckets = self._buckets
         for index, count in other._buckets.items():
             buckets[index] = buckets.get(index, 0) + count
-        self._collapse()
+        if len(buckets) > BUCKETS:
+            self._collapse()
 
     def merge_bytes(self, data: bytes) -> None:
         """Add all that `to_bytes` of another one wrote. Raises ValueError when it did not write this."""

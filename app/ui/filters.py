@@ -10,6 +10,7 @@ import streamlit as st
 from app.ui import handles
 from app.views import kept, words
 from app.views.parts import attempt
+from app.views.question import Question
 from storage.reads.window import Choices, Horizons, Scope, Window, choices, horizons
 
 PRESETS_MS = {"15m": 900_000, "1h": 3_600_000, "6h": 21_600_000, "24h": 86_400_000, "7d": 604_800_000}
@@ -58,6 +59,11 @@ class Selection:
         if self.compare == CHOSEN:
             return window.shifted(window.start_ms - self.compare_ms)
         return window.shifted(_OFFSETS_MS.get(self.compare, window.length_ms))
+
+    def question(self, window: Window, now_ms: int) -> Question:
+        """Return what a page of rates is asked of this window."""
+        usd_per_hour = handles.config().cache_usd_per_hour
+        return Question(window, self.scope, self.name, now_ms, self.before(window), self.before_name, usd_per_hour)
 
     @property
     def before_name(self) -> str:

@@ -13,17 +13,7 @@ from storage.reads.window import Window
 
 
 def load(selection: filters.Selection, window: Window, now_ms: int) -> HitRate:
-    return hit_rate.load(
-        handles.telemetry,
-        handles.ops,
-        window=window,
-        scope=selection.scope,
-        window_name=selection.name,
-        now_ms=now_ms,
-        before=selection.before(window),
-        before_name=selection.before_name,
-        usd_per_hour=handles.config().cache_usd_per_hour,
-    )
+    return hit_rate.load(handles.telemetry, handles.ops, selection.question(window, now_ms))
 
 
 def marked(view: HitRate, answer: Why) -> HitRate:

@@ -17,18 +17,7 @@ from storage.reads.window import Window
 
 
 def load(selection: filters.Selection, window: Window, now_ms: int) -> Overview:
-    return overview.load(
-        handles.telemetry,
-        handles.ops,
-        handles.engine,
-        window=window,
-        scope=selection.scope,
-        window_name=selection.name,
-        now_ms=now_ms,
-        before=selection.before(window),
-        before_name=selection.before_name,
-        usd_per_hour=handles.config().cache_usd_per_hour,
-    )
+    return overview.load(handles.telemetry, handles.ops, handles.engine, selection.question(window, now_ms))
 
 
 def draw(view: Overview, traffic: Traffic, selection: filters.Selection) -> None:

@@ -42,14 +42,15 @@ def read(conn: Connection, window: Window, scope: Scope) -> Even:
     """
     counts = count((row.outcome, row.lookups) for row in hit_rate.totals(conn, window, scope) if row.cache_kind == rates.RESPONSE)
     counts = rates.weighed(conn, window, scope, counts)
-    found = reads.mix(conn, window, scope)
+    found = reads.mix(conn, window, scope, count=counts.total)
     if counts.untold or not counts.skewed:
         return Even(found, counts)
     least = min(one.ratio for one in counts.sampled if one.ratio)
     told = sampling.ratios(conn, [row.id for row in found.rows])
     chances = np.array([least / told.get(row.id, 1.0) for row in found.rows])
     stay = np.random.default_rng(0).random(len(chances)) < chances
-    return Even(replace(found, rows=tuple(row for row, stays in zip(found.rows, stay, strict=True) if stays)), counts)
+    kept, left_out = (tuple(row for row, stays in zip(found.rows, stay, strict=True) if bool(stays) is side) for side in (True, False))
+    return Even(replace(found, rows=kept, left_out=left_out), counts)
 
 
 def note(*sides: Even) -> str:

@@ -11,12 +11,14 @@ from app.views import causes, marks, rates, words
 from app.views.decision import reason_in_words
 from app.views.dial import Dial
 from app.views.parts import Failure, attempt
+from app.views.question import Question
 from app.views.worth import NOTHING, Worth, rate_detail
 from app.views.worth import load as load_worth
 from storage.reads import hit_rate, window
 from storage.reads.acts import Mark
-from storage.reads.hit_rate import Cell, Place
-from storage.reads.window import Extent, Scope, Window
+from storage.reads.hit_rate import Cell
+from storage.reads.places import Place, busiest
+from storage.reads.window import Extent, Window
 from storage.store import Store
 
 TELEMETRY, ACTS = SOURCES = ("Telemetry database", "Record of acts")
@@ -60,6 +62,8 @@ class OtherKind:
 
 @dataclass(frozen=True, slots=True)
 class Loaded(rates.Compared):
+    """chosen_by: one of so many lookups told which places are the busiest; 1 = all. What each counts is of all lookups."""
+
     counts: Counts
     buckets: tuple[rates.Bucket, ...]
     funnel: tuple[rates.Funnel, ...]
@@ -67,6 +71,7 @@ class Loaded(rates.Compared):
     reasons: tuple[Reason, ...]
     others: tuple[OtherKind, ...]
     extent: Extent
+    chosen_by: int = 1
     worth: Worth = NOTHING
     before: Counts = Counts()  # noqa: RUF009 - frozen
     compared: Window | None = None
@@ -85,47 +90,28 @@ class HitRate:
     failures: tuple[Failure, ...]
 
 
-def load(
-    telemetry: Callable[[], Store],
-    ops: Callable[[], Store],
-    *,
-    window: Window,
-    scope: Scope,
-    window_name: str,
-    now_ms: int,
-    before: Window | None = None,
-    before_name: str = "the period before",
-    usd_per_hour: float | None = None,
-) -> HitRate:
-    """Return the page. Only traffic is counted; warm-ups and probes are not.
-
-    before: compared with; None = the period before. usd_per_hour: what running the cache costs, None = not known.
-    """
-
-    def read_all() -> Loaded:
-        return _read(telemetry(), window, before or window.previous, scope, now_ms=now_ms, usd_per_hour=usd_per_hour)
-
-    read = attempt(TELEMETRY, read_all, hides="every number of this page")
-    marked, unmarked = marks.load(telemetry, ops, window, scope)
-    sentence, bad = _sentence(read.value, window_name, before_name)
+def load(telemetry: Callable[[], Store], ops: Callable[[], Store], asked: Question) -> HitRate:
+    """Return the page. Only traffic is counted; warm-ups and probes are not."""
+    read = attempt(TELEMETRY, lambda: _read(telemetry(), asked), hides="every number of this page")
+    marked, unmarked = marks.load(telemetry, ops, asked.window, asked.scope)
+    sentence, bad = _sentence(read.value, asked.window_name, asked.before_name)
     if read.failure and read.failure.missing:
         sentence, bad = "No telemetry has been stored yet", False
     failures = tuple(failure for failure in (read.failure, unmarked) if failure)
-    return HitRate(window, now_ms, sentence, bad, read.value, marked, failures)
+    return HitRate(asked.window, asked.now_ms, sentence, bad, read.value, marked, failures)
 
 
-def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms: int, usd_per_hour: float | None) -> Loaded:
+def _read(store: Store, asked: Question) -> Loaded:
+    shown, compared, scope, now_ms = asked.window, asked.compared, asked.scope, asked.now_ms
     with store.read() as conn:
         cells = hit_rate.cells(conn, shown, scope, by=rates.BY)
-        places = hit_rate.places(conn, shown, scope, limit=_MOST_ROWS)
+        places, chosen_by = busiest(conn, shown, scope, limit=_MOST_ROWS)
         then = hit_rate.series(conn, compared, scope)
         counts = rates.weighed(conn, shown, scope, rates.totals(cells))
         before = count((row.outcome, row.lookups) for row in then if row.cache_kind == rates.RESPONSE)
         before = rates.weighed(conn, compared, scope, before)
-        every_place = places if len(places) < _MOST_ROWS else None
-        worth = load_worth(
-            conn, shown, scope, cells, usd_per_hour=usd_per_hour, now_ms=now_ms, sampled=bool(counts.sampled), every_place=every_place
-        )
+        every_place = places if len(places) < _MOST_ROWS and chosen_by == 1 else None
+        worth = load_worth(conn, asked, cells, sampled=bool(counts.sampled), every_place=every_place)
         series = hit_rate.series(conn, shown, scope)
         extent = window.extent(conn, now_ms)
         kinds = sorted({cell.cache_kind for cell in cells} - {rates.RESPONSE})
@@ -136,6 +122,7 @@ def _read(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms
         buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=counts),
         funnel=() if counts.skewed else rates.funnel(cells),
         places=tuple(places),
+        chosen_by=chosen_by,
         reasons=_reasons(cells),
         others=tuple(OtherKind(kind, found, OTHER_KINDS.get(kind, ""), _cached(cells, kind)) for kind, found in others),
         extent=extent,
@@ -227,6 +214,12 @@ def coverage_dials(loaded: Loaded) -> list[Dial]:
         )
     )
     return rows
+
+
+def segments_title(loaded: Loaded) -> str:
+    """Return the heading of the table of places, with how they were chosen where there are more."""
+    told = f" (the {len(loaded.places)} busiest, chosen by every {loaded.chosen_by}th lookup)" if loaded.chosen_by > 1 else ""
+    return f"Hit rate by namespace, tenant and model{told}"
 
 
 def segment_rows(loaded: Loaded) -> list[dict[str, object]]:

@@ -38,7 +38,7 @@ def news(conn: Connection, mine: Mix, other: Mix, group: Mapping[str, str], *, o
         return News()
     counts = Counter(row.prompt_hash for row in mine.rows)
     known = {row.prompt_hash for row in other.rows}
-    asked = reads.asked(conn, of, scope, counts.keys() - known)
+    asked = reads.asked(conn, of, scope, counts.keys() - known, read=other)
     known |= asked.found
     kinds: dict[str, dict[str, int]] = {}
     held = {group[name] for name in known if name in group}
@@ -47,7 +47,7 @@ def news(conn: Connection, mine: Mix, other: Mix, group: Mapping[str, str], *, o
             kinds.setdefault(group[name], {})[name] = n
     ranked = sorted(kinds.items(), key=lambda one: (-sum(one[1].values()), min(one[1])))
     if clustered and kinds and other.stride > 1:  # else every cluster of that window is known
-        ranked = _without_like(ranked, reads.simhashes(conn, of, scope))
+        ranked = _without_like(ranked, reads.simhashes(conn, of, scope, read=other))
     told = [(sum(each.values()), len(each), top(each, _SAMPLES)) for _, each in ranked[:MOST]]
     return News(tuple(told), sum(n for name, n in counts.items() if name not in known), asked.every)
 

@@ -10,11 +10,12 @@ from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
 from app.analysis.hit_rate import HITS, Counts, Mover, count, movers
 from app.views import marks, rates, words, worth
 from app.views.parts import Failure, Part, attempt
+from app.views.question import Question
 from storage.reads import hit_rate, overview, sources, window
 from storage.reads.acts import Mark
 from storage.reads.hit_rate import Cell
 from storage.reads.sources import SourceStatus
-from storage.reads.window import Extent, Scope, Window
+from storage.reads.window import Extent, Window
 from storage.store import Store
 
 TELEMETRY, ACTS, GATEWAY = SOURCES = ("Telemetry database", "Record of acts", "Gateway")
@@ -69,45 +70,29 @@ class Overview:
     failures: tuple[Failure, ...]
 
 
-def load(
-    telemetry: Callable[[], Store],
-    ops: Callable[[], Store],
-    engine: Callable[[], EngineAdapter],
-    *,
-    window: Window,
-    scope: Scope,
-    window_name: str,
-    now_ms: int,
-    before: Window | None = None,
-    before_name: str = "the period before",
-    usd_per_hour: float | None = None,
-) -> Overview:
-    """Return the page. Each source may fail on its own; what fails is named.
-
-    before: compared with; None = the period before. usd_per_hour: what running the cache costs, None = not known.
-    """
-    compared = before or window.previous
-    read = attempt(
-        TELEMETRY,
-        lambda: _traffic(telemetry(), window, compared, scope, now_ms=now_ms, usd_per_hour=usd_per_hour),
-        hides="hit rates, entropy, drift, requests, durations and savings",
-    )
-    marked, unmarked = marks.load(telemetry, ops, window, scope)
+def load(telemetry: Callable[[], Store], ops: Callable[[], Store], engine: Callable[[], EngineAdapter], asked: Question) -> Overview:
+    """Return the page. Each source may fail on its own; what fails is named."""
+    hides = "hit rates, entropy, drift, requests, durations and savings"
+    read = attempt(TELEMETRY, lambda: _traffic(telemetry(), asked), hides=hides)
+    marked, unmarked = marks.load(telemetry, ops, asked.window, asked.scope)
     state = attempt(GATEWAY, lambda: (engine().state(), tuple(engine().gateways())), hides="whether gateways follow the policy in force")
-    health = (*_engine_health(state, now_ms), *_source_health(read.value.sources if read.value else (), now_ms))
-    sentence, bad = _sentence(read.value, marked, health, window_name=window_name, before_name=before_name)
+    health = (*_engine_health(state, asked.now_ms), *_source_health(read.value.sources if read.value else (), asked.now_ms))
+    sentence, bad = _sentence(read.value, marked, health, asked)
     if read.failure:
         unread = "The telemetry database does not answer: what the cache did is not known here"
         trouble = _trouble(health)
         sentence, bad = (f"No telemetry has been stored yet{trouble}", bool(trouble)) if read.failure.missing else (unread, True)
     failures = tuple(failure for failure in (read.failure, unmarked, state.failure) if failure)
-    return Overview(window, now_ms, sentence, bad, read.value, marked, health, failures)
+    return Overview(asked.window, asked.now_ms, sentence, bad, read.value, marked, health, failures)
 
 
-def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, *, now_ms: int, usd_per_hour: float | None) -> Traffic:
+def _traffic(store: Store, asked: Question) -> Traffic:
+    shown, compared, scope, now_ms = asked.window, asked.compared, asked.scope, asked.now_ms
     with store.read() as conn:
-        cells = hit_rate.cells(conn, shown, scope, by=rates.BY)
-        before = {name: Counts(counts) for name, counts in hit_rate.by_namespace(conn, compared, scope).items()}
+        cells = hit_rate.cells(conn, shown, scope, by=("cache_kind", "outcome"))
+        mine, before = (
+            {name: Counts(counts) for name, counts in hit_rate.by_namespace(conn, one, scope).items()} for one in (shown, compared)
+        )
         series = hit_rate.series(conn, shown, scope, savings=True)
         earlier_series = hit_rate.series(conn, compared, scope)
         latencies = overview.latencies(conn, shown, scope)
@@ -118,7 +103,7 @@ def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, *, now
         earlier = rates.weighed(conn, compared, scope, earlier)
         saved = worth.Saved(sampled=True)
         if not counts.sampled:
-            saved = worth.front(conn, shown, scope, cells, series, on_record=extent, usd_per_hour=usd_per_hour, now_ms=now_ms)
+            saved = worth.front(conn, asked, cells, series, on_record=extent)
     response = [cell for cell in cells if cell.cache_kind == rates.RESPONSE]
     hits = [cell for cell in response if cell.outcome in HITS]
     return Traffic(
@@ -128,7 +113,7 @@ def _traffic(store: Store, shown: Window, compared: Window, scope: Scope, *, now
         latency=rates.latency(latencies),
         spent_usd=_sum([cell for cell in response if cell.outcome not in HITS], "cost_nusd", "cost_n", 1e-9),
         saved_tokens=_tokens(hits),
-        movers=() if counts.skewed or earlier.skewed else tuple(movers(rates.by(cells, "namespace"), before)),
+        movers=() if counts.skewed or earlier.skewed else tuple(movers(mine, before)),
         extent=extent,
         sources=tuple(senders),
         saved=saved,
@@ -199,15 +184,13 @@ def _source_health(senders: Sequence[SourceStatus], now_ms: int) -> list[Health]
     return found
 
 
-def _sentence(
-    traffic: Traffic | None, marks: Sequence[Mark], health: Sequence[Health], *, window_name: str, before_name: str
-) -> tuple[str, bool]:
+def _sentence(traffic: Traffic | None, marks: Sequence[Mark], health: Sequence[Health], asked: Question) -> tuple[str, bool]:
     """Return the page's answer in words, and whether it is bad news."""
     if traffic is None:
         return "Nothing is known", True
     trouble = _trouble(health).removeprefix(".")
     broken = bool(trouble)
-    share = traffic.counts.hit_rate
+    share, window_name = traffic.counts.hit_rate, asked.window_name
     if share is None:
         if traffic.counts.untold:
             return f"No hit rate can be told for {window_name}: {rates.refusal(traffic.counts)}.{trouble}", True
@@ -217,7 +200,7 @@ def _sentence(
         return f"No lookups in {window_name}: there is no hit rate to show.{trouble}", broken
     told = rates.limits(traffic.over(), share)
     head = f"Hit rate {words.percent(share)} ({told}, n = {words.count(share.n)}) in {window_name}"
-    told, bad = _change(traffic, marks, before_name)
+    told, bad = _change(traffic, marks, asked.before_name)
     errors = traffic.counts.of("error")
     if errors * 100 > traffic.counts.total:
         told += f" {words.count(errors)} of {words.count(traffic.counts.total)} requests failed upstream or were given up."

@@ -18,8 +18,7 @@ from storage.sketch import Sketch
 
 RESPONSE = "response"
 LATE_MS = MINUTE_MS  # exporters send every few seconds and retry; a bucket that ended longer ago is taken as complete
-# What a page's totals are read by: without tenants and models, of which there may be very many.
-BY = ("cache_kind", "namespace", "tier", "outcome", "reason")
+BY = ("cache_kind", "tier", "outcome", "reason")  # what a page's totals are read by: without what there may be very many of
 TIERS = ("memory", "store", "vector")
 NONE = Counts()
 
@@ -165,15 +164,6 @@ def sampled_note(counts: Counts) -> str:
     if counts.skewed:
         return f"{head}. Rates of the whole time weigh them by its inverse; {NO_PARTS}. Charts, tables and sums are of what came"
     return f"{head}, the same for all: rates stand. Charts, tables and sums are of what came"
-
-
-def by(cells: Iterable[Cell], dimension: str, *, cache_kind: str = RESPONSE) -> dict[str, Counts]:
-    """Return counts by one dimension of the cells."""
-    pairs: dict[str, list[tuple[str, int]]] = {}
-    for cell in cells:
-        if cell.cache_kind == cache_kind:
-            pairs.setdefault(getattr(cell, dimension), []).append((cell.outcome, cell.lookups))
-    return {name: count(found) for name, found in pairs.items()}
 
 
 @dataclass(frozen=True, slots=True)

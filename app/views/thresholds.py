@@ -56,6 +56,8 @@ class Effective:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
+    """from_ms: older lookups of this time are not among the candidates; None = all are."""
+
     sentence: str
     bad: bool
     names: tuple[str, ...]
@@ -67,6 +69,7 @@ class Thresholds:
     scores: tuple[Analysis, ...]
     prompts_recorded: bool
     failures: tuple[Failure, ...]
+    from_ms: int | None = None
 
     @property
     def judged_otherwise(self) -> int:
@@ -92,15 +95,20 @@ def load(
 ) -> Thresholds:
     """Return the candidates of one namespace (scope.namespace) with its threshold in force, or the namespaces to choose from."""
 
-    def read() -> tuple[list[SimilarityCount], list[CandidateRow]]:
+    def read() -> tuple[list[SimilarityCount], list[CandidateRow], int | None]:
         with telemetry().read() as conn:
-            found = reads.candidates(conn, window, scope) if scope.namespace is not None else []
-            return reads.by_namespace(conn, window, scope), found
+            counts = reads.by_namespace(conn, window, scope)
+            if scope.namespace is None:
+                return counts, [], None
+            looked = reads.looked(conn, window, scope)
+            found = reads.candidates(conn, looked, scope)
+            from_ms = found[-1].at_ms if len(found) == reads.MAX_ROWS else looked.start_ms
+            return counts, found, from_ms if from_ms > window.start_ms else None
 
     recorded = attempt(TELEMETRY, read, hides="similarities and what another threshold would do")
     state = attempt(ENGINE, lambda: (engine().state(), tuple(engine().namespaces())), hides="the thresholds in force")
     past = attempt(ACTS, lambda: _kept(ops(), scope.namespace), hides="the policy's history, the labels and the scores")
-    counts, candidates = recorded.value or ([], [])
+    counts, candidates, from_ms = recorded.value or ([], [], None)
     known = state.value[1] if state.value else ()
     effective = _effective(state.value[0], known, scope.namespace) if state.value and scope.namespace is not None else None
     if recorded.failure:
@@ -115,6 +123,7 @@ def load(
         counts=tuple(counts),
         effective=effective,
         candidates=tuple(candidates),
+        from_ms=from_ms,
         history=past.value[0] if past.value else (),
         labels=past.value[1] if past.value else (),
         scores=past.value[2] if past.value else (),
@@ -228,6 +237,8 @@ def _last_words(policy: Mapping[str, Any]) -> str:
 def notes(view: Thresholds) -> list[str]:
     """Return what must be known to read the consequence rightly."""
     found = []
+    if view.from_ms is not None:
+        found.append(f"The newest are read: lookups from before {words.instant(view.from_ms)[:16]} UTC are not among these.")
     if view.judged_otherwise:
         found.append(f"{words.count(view.judged_otherwise)} of these lookups were judged by another threshold than the one in force now.")
     held_out = sum(row.held_out for row in view.candidates)

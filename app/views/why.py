@@ -185,7 +185,7 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
         over_now=over_now,
         over_before=over_before,
         lookups=Lookups(
-            namespaces=frozenset(cell.namespace for cell in (*cells_now, *cells_before) if cell.cache_kind == rates.RESPONSE),
+            namespaces=frozenset(name for side in (sides.now, sides.before) for name in hit_rate.by_namespace(conn, side, scope)),
             first_ms=None if horizons(conn).raw_ms else extent(conn, sides.now.end_ms).first_ms,
         ),
     )

@@ -12,8 +12,10 @@ from app.analysis.intervals import FEWEST_BATCHES, MIN_CLUSTERS, Ratio, Share, b
 from app.analysis.savings import ENOUGH, Savings, savings
 from app.views import rates, words
 from app.views.dial import Dial
+from app.views.question import Question
 from storage.reads import hit_rate, window
-from storage.reads.hit_rate import Cell, Count, Place, Priced, Step
+from storage.reads.hit_rate import Cell, Count, Step
+from storage.reads.places import Place, Priced, priced
 from storage.reads.window import Extent, Scope, Window
 
 HELD_OUT = "holdout"  # the reason of a miss that would have been a hit, and was sent upstream to learn the truth
@@ -69,17 +71,9 @@ NOTHING = Worth(
 
 
 def load(
-    conn: Connection,
-    shown: Window,
-    scope: Scope,
-    cells: Sequence[Cell],
-    *,
-    usd_per_hour: float | None,
-    now_ms: int,
-    sampled: bool = False,
-    every_place: Sequence[Place] | None = None,
+    conn: Connection, asked: Question, cells: Sequence[Cell], *, sampled: bool = False, every_place: Sequence[Place] | None = None
 ) -> Worth:
-    """Return it for the window. cells: the window's, of the same scope. usd_per_hour: what running the cache costs, None = unknown.
+    """Return it for the window. cells: the window's, of the same scope.
 
     every_place: all of the window's places, where they are known. sampled: a sampler kept some of them; sums of what came are then no
     sums of all, and there is nothing but the rate itself.
@@ -87,16 +81,17 @@ def load(
     if sampled:
         refused = Weighted(None, 0, 0, SAMPLED)
         return replace(NOTHING, tokens=refused, money=refused, sampled=True)
+    shown, scope = asked.window, asked.scope
     mine = [cell for cell in cells if cell.cache_kind == rates.RESPONSE and cell.outcome in ELIGIBLE]
-    models = hit_rate.priced(conn, shown, scope, every_place=every_place)
+    models = priced(conn, shown, scope, every_place=every_place)
     scales = _scales(models)
     found = hit_rate.steps(conn, shown, scope, scales=scales)
     counts = rates.totals(cells)
     lifetime, since_ms, no_lifetime = _lifetime(conn, shown, scope)
     held = sum(cell.lookups for cell in mine if cell.outcome == "miss" and cell.reason == HELD_OUT)
-    first_ms = _first(conn, since_ms, shown.start_ms, window.extent(conn, now_ms))
+    first_ms = _first(conn, since_ms, shown.start_ms, window.extent(conn, asked.now_ms))
     each = _each([one.saved_nusd for one in found], [one.hits for one in found])
-    kept = _saved(cells, each, shown, scope, first_ms=first_ms, usd_per_hour=usd_per_hour, now_ms=now_ms)
+    kept = _saved(cells, each, asked, first_ms=first_ms)
     return Worth(
         requests=_requests(found),
         tokens=_tokens(mine, found),
@@ -111,22 +106,20 @@ def load(
     )
 
 
-def _saved(
-    cells: Sequence[Cell], each: Ratio | None, shown: Window, scope: Scope, *, first_ms: int, usd_per_hour: float | None, now_ms: int
-) -> Saved:
+def _saved(cells: Sequence[Cell], each: Ratio | None, asked: Question, *, first_ms: int) -> Saved:
     """Return what the hits saved, less what the cache costs. first_ms: when what is on record begins; the hours before it cost nothing."""
     counts = rates.totals(cells)
     mine = [cell for cell in cells if cell.cache_kind == rates.RESPONSE and cell.outcome in ELIGIBLE]
     hits = [cell for cell in mine if cell.outcome in HITS]
     timed = [cell for cell in mine if cell.outcome not in HITS]
     timed_n = sum(cell.lookup_us_n for cell in timed)
-    hours = max(0, min(shown.end_ms, now_ms) - max(shown.start_ms, first_ms)) / _HOUR_MS
+    hours = max(0, min(asked.window.end_ms, asked.now_ms) - max(asked.window.start_ms, first_ms)) / _HOUR_MS
     return Saved(
         usd=savings(
             gross=sum(cell.saved_nusd for cell in hits) / 1e9,
             hits_known=sum(cell.saved_usd_n for cell in hits),
             hits=counts.hits,
-            cost=usd_per_hour * hours if usd_per_hour is not None and _whole(scope) else None,
+            cost=asked.usd_per_hour * hours if asked.usd_per_hour is not None and _whole(asked.scope) else None,
             eligible=counts.eligible,
         ),
         # A hit's saved time is already less its own time in the cache: what is left to pay is the misses' time in it.
@@ -147,17 +140,7 @@ def _whole(scope: Scope) -> bool:
     return scope == Scope(purpose=scope.purpose)
 
 
-def front(
-    conn: Connection,
-    shown: Window,
-    scope: Scope,
-    cells: Sequence[Cell],
-    series: Sequence[Count],
-    *,
-    on_record: Extent,
-    usd_per_hour: float | None,
-    now_ms: int,
-) -> Saved:
+def front(conn: Connection, asked: Question, cells: Sequence[Cell], series: Sequence[Count], *, on_record: Extent) -> Saved:
     """Return what the window's hits saved, from what its page has read. cells, series: the window's, the series with its savings."""
     by_step: dict[int, tuple[int, int]] = {}
     for row in series:
@@ -165,12 +148,13 @@ def front(
             money, hits = by_step.get(row.at_ms, (0, 0))
             by_step[row.at_ms] = money + row.saved_nusd, hits + row.lookups
     each = _each([money for money, _ in by_step.values()], [hits for _, hits in by_step.values()])
+    shown, scope = asked.window, asked.scope
     since_ms, first_ms = None, shown.start_ms
-    if usd_per_hour is not None and _whole(scope) and (on_record.first_ms is None or on_record.first_ms > shown.start_ms):
+    if asked.usd_per_hour is not None and _whole(scope) and (on_record.first_ms is None or on_record.first_ms > shown.start_ms):
         rows = hit_rate.totals(conn, Window(0, shown.end_ms), scope)
         since_ms = min((row.at_ms for row in rows if row.cache_kind == rates.RESPONSE), default=None)
         first_ms = _first(conn, since_ms, shown.start_ms, on_record)
-    return _saved(cells, each, shown, scope, first_ms=first_ms, usd_per_hour=usd_per_hour, now_ms=now_ms)
+    return _saved(cells, each, asked, first_ms=first_ms)
 
 
 def _first(conn: Connection, since_ms: int | None, otherwise_ms: int, on_record: Extent) -> int:

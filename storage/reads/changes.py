@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
 from storage.models import telemetry_metadata
 from storage.payloads import unpack
+from storage.reads import hit_rate
 from storage.reads.sources import samples
 from storage.reads.window import Scope, Window, beside_namespace, every, lookups, picked, rollups, sampled, senders, within
 from storage.rollups import ELIGIBLE, HITS
@@ -36,13 +37,14 @@ class Sample(NamedTuple):
     condition: ColumnElement[bool]
 
 
-def sample(conn: Connection, window: Window, scope: Scope, *, most: int) -> Sample:
+def sample(conn: Connection, window: Window, scope: Scope, *, most: int, count: int | None = None) -> Sample:
     """Return the sample of at most about `most` lookups that is read within a bounded time.
 
     The indexes of samples are in order of time alone: of a part of the traffic all of it is passed over. Of a namespace that is too
-    small a part for that, its own index is read; of another part fewer lookups.
+    small a part for that, its own index is read; of another part fewer lookups. count: of all its lookups, where that is known.
     """
-    count = _number_of(conn, window, scope)
+    if count is None:
+        count = _number_of(conn, window, scope)
     wanted = max(1, -(-count // most))
     if wanted == 1 or scope == Scope(purpose=scope.purpose):
         return Sample(every(wanted), of_sample(window, scope, every(wanted)))
@@ -64,8 +66,7 @@ def of_sample(window: Window, scope: Scope, number: int) -> ColumnElement[bool]:
 
 
 def _number_of(conn: Connection, window: Window, scope: Scope) -> int:
-    found = rollups(conn, window, scope, ("lookups",), kind="response")
-    return int(conn.execute(select(func.coalesce(func.sum(found.c.lookups), 0))).scalar_one())
+    return sum(row.lookups for row in hit_rate.totals(conn, window, scope) if row.cache_kind == "response")
 
 
 @dataclass(frozen=True, slots=True)

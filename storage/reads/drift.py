@@ -43,15 +43,19 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Lookups of a window in the order of time, those of one millisecond by their own ids. stride: one in so many was read."""
+    """Lookups of a window in the order of time, those of one millisecond by their own ids. stride: one in so many was read.
+
+    left_out: those that were read and must not count.
+    """
 
     rows: tuple[Asked, ...]
     stride: int
+    left_out: tuple[Asked, ...] = ()
 
 
-def mix(conn: Connection, window: Window, scope: Scope) -> Mix:
-    """Return about 8,000 of the window's lookups with a prompt, or all where there are fewer."""
-    number, mine = sample(conn, window, scope, most=MOST_ROWS)
+def mix(conn: Connection, window: Window, scope: Scope, *, count: int | None = None) -> Mix:
+    """Return about 8,000 of the window's lookups with a prompt, or all where there are fewer. count: of its lookups, where it is known."""
+    number, mine = sample(conn, window, scope, most=MOST_ROWS, count=count)
     # An exact hit has no candidate, whatever a sender recorded with it.
     similarity = func.iif(lookups.c.outcome == "exact_hit", None, lookups.c.similarity)
     tokens = func.iif(lookups.c.input_tokens >= 0, lookups.c.input_tokens, None)
@@ -74,8 +78,13 @@ class AskedFor(NamedTuple):
     every: int
 
 
-def asked(conn: Connection, window: Window, scope: Scope, prompts: Collection[str]) -> AskedFor:
-    """Return which of at most some 8,000 prompts the window has, from its covering index; of a wide window from a dense sample of it."""
+def asked(conn: Connection, window: Window, scope: Scope, prompts: Collection[str], *, read: Mix) -> AskedFor:
+    """Return which of at most some 8,000 prompts the window has, from its covering index; of a wide window from a dense sample of it.
+
+    read: the window's mix. Of another part of the traffic than a namespace no more lookups are looked through than it was read from.
+    """
+    if not _denser(scope):
+        return AskedFor({row.prompt_hash for row in (*read.rows, *read.left_out)}.intersection(prompts), read.stride)
     number, mine = _looked(conn, window, scope)
     if not prompts:
         return AskedFor(set(), number)
@@ -83,19 +92,21 @@ def asked(conn: Connection, window: Window, scope: Scope, prompts: Collection[st
     return AskedFor(set(conn.execute(query).scalars()), number)
 
 
-def simhashes(conn: Connection, window: Window, scope: Scope) -> list[str]:
+def simhashes(conn: Connection, window: Window, scope: Scope, *, read: Mix) -> list[str]:
     """Return the different SimHashes of the same lookups that `asked` looks through."""
+    if not _denser(scope):
+        return list({row.prompt_simhash for row in (*read.rows, *read.left_out) if len(row.prompt_simhash) == 16})
     query = select(lookups.c.prompt_simhash).where(_looked(conn, window, scope).condition, func.length(lookups.c.prompt_simhash) == 16)
     return list(conn.execute(query.distinct()).scalars())
 
 
+def _denser(scope: Scope) -> bool:
+    return scope == Scope(namespace=scope.namespace, purpose=scope.purpose)
+
+
 def _looked(conn: Connection, window: Window, scope: Scope) -> Sample:
-    """Return the lookups that are looked through: of another part of the traffic than a namespace those that its mix is read from."""
-    if scope == Scope(purpose=scope.purpose):
-        most = MOST_LOOKED
-    else:
-        most = MOST_FETCHED if scope == Scope(namespace=scope.namespace, purpose=scope.purpose) else MOST_ROWS
-    return sample(conn, window, scope, most=most)
+    """Return the lookups that are looked through."""
+    return sample(conn, window, scope, most=MOST_LOOKED if scope.namespace is None else MOST_FETCHED)
 
 
 def samples(conn: Connection, ids: Iterable[int]) -> dict[str, PromptSample]:

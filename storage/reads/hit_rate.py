@@ -68,7 +68,7 @@ def series(conn: Connection, window: Window, scope: Scope, *, step_ms: int | Non
     savings: what the hits saved is wanted too.
     """
     step = step_ms or window.bucket_ms
-    if by_places(scope):
+    if by_places(scope, step_ms=step):
         return _side_by_side(conn, window, scope, step_ms=step, savings=savings)
     sums = ("lookups", "saved_nusd") if savings else ("lookups",)
     found = rollups(conn, window, scope, ("cache_kind", "outcome", *sums), step_ms=step)
@@ -105,30 +105,6 @@ def cells(conn: Connection, window: Window, scope: Scope, *, by: Sequence[str] =
     return [Cell(*row) for row in conn.execute(query)]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Lookups of the response cache of one namespace, tenant and model, by outcome."""
-
-    namespace: str
-    tenant: str
-    model: str
-    by_outcome: Mapping[str, int]
-    hits_priced: int = 0
-    misses_priced: int = 0
-
-
-def places(conn: Connection, window: Window, scope: Scope, *, limit: int) -> list[Place]:
-    """Return the `limit` busiest places of the window, the busiest first."""
-    names, priced = ("namespace", "tenant", "model"), ("hits_priced", "misses_priced")
-    found = by_place(conn, window, scope, names, step_ms=WHOLE_MS, kind="response", sums=(*OUTCOMES, *priced))
-    columns = [found.c[name] for name in names]
-    counts = [func.sum(found.c[outcome]).label(outcome) for outcome in OUTCOMES]
-    busiest = reduce(operator.add, counts).desc()
-    query = select(*columns, *(func.sum(found.c[name]) for name in priced), *counts).group_by(*columns)
-    rows = conn.execute(query.order_by(busiest, *columns).limit(limit))
-    return [Place(row[0], row[1], row[2], dict(zip(OUTCOMES, row[5:], strict=True)), row[3], row[4]) for row in rows]
-
-
 def totals(conn: Connection, window: Window, scope: Scope) -> list[Count]:
     """Return the window's counts by kind and outcome, whatever its length; at_ms is where the earliest rollup begins."""
     if by_places(scope):
@@ -145,7 +121,7 @@ def totals(conn: Connection, window: Window, scope: Scope) -> list[Count]:
 def by_namespace(conn: Connection, window: Window, scope: Scope) -> dict[str, dict[str, int]]:
     """Return the response cache's lookups of the window by namespace and outcome."""
     counts: dict[str, dict[str, int]] = {}
-    if by_places(scope):
+    if by_places(scope, ("namespace",)):
         found = by_place(conn, window, scope, ("namespace",), step_ms=WHOLE_MS, kind="response", sums=OUTCOMES)
         query = select(found.c.namespace, *(func.sum(found.c[name]) for name in OUTCOMES)).group_by(found.c.namespace)
         for namespace, *sums in conn.execute(query):
@@ -173,45 +149,6 @@ class Step:
     tokens: int
     saved_nusd: float
     spent_nusd: float
-
-
-@dataclass(frozen=True, slots=True)
-class Priced:
-    """Hits and misses of one model, and how many of each have a price."""
-
-    model: str
-    hits: int
-    hits_priced: int
-    misses: int
-    misses_priced: int
-
-
-MOST_MODELS = 100  # the busiest; each is a branch of a query
-
-
-def priced(conn: Connection, window: Window, scope: Scope, *, every_place: Sequence[Place] | None = None) -> list[Priced]:
-    """Return the busiest models of the response cache, coalesced lookups left out: they have no price of their own.
-
-    every_place: all of the window's places, where they were read; they need not be read again.
-    """
-    if every_place is not None:
-        return _priced(every_place)
-    sums = (*HITS, "miss", "hits_priced", "misses_priced")
-    found = by_place(conn, window, scope, ("model",), step_ms=WHOLE_MS, kind="response", sums=sums)
-    hits, misses = reduce(operator.add, [func.sum(found.c[name]) for name in HITS]), func.sum(found.c.miss)
-    query = select(found.c.model, hits, func.sum(found.c.hits_priced), misses, func.sum(found.c.misses_priced)).group_by(found.c.model)
-    rows = conn.execute(query.having(hits + misses > 0).order_by((hits + misses).desc(), found.c.model).limit(MOST_MODELS))
-    return [Priced(*row) for row in rows]
-
-
-def _priced(places: Sequence[Place]) -> list[Priced]:
-    sums: dict[str, list[int]] = {}
-    for place in places:
-        held = sums.setdefault(place.model, [0, 0, 0, 0])
-        hits = sum(place.by_outcome[outcome] for outcome in HITS)
-        held[:] = map(operator.add, held, (hits, place.hits_priced, place.by_outcome["miss"], place.misses_priced))
-    found = [Priced(model, *held) for model, held in sums.items() if held[0] + held[2] > 0]
-    return sorted(found, key=lambda one: (-(one.hits + one.misses), one.model))[:MOST_MODELS]
 
 
 def steps(conn: Connection, window: Window, scope: Scope, *, scales: Mapping[str, tuple[float, float]] | None = None) -> list[Step]:

@@ -8,14 +8,15 @@ that is even and always the same, by `every`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
-from sqlalchemy import ColumnElement, Connection, Select, Subquery, Table, and_, func, literal_column, not_, select, true, union_all
+from sqlalchemy import ColumnElement, Connection, Select, Subquery, Table, and_, func, literal_column, not_, select, true, tuple_, union_all
 
 from storage.models import SAMPLE_STEPS, telemetry_metadata
-from storage.rollups import ELIGIBLE, HITS, OUTCOMES, PLACE_SUMS
+from storage.rollups import ELIGIBLE, HITS, NARROW, OUTCOMES, PLACE_SUMS, WIDTHS_MS
 from storage.slots import PICKS
 
 TEN_SECONDS_MS = 10_000
@@ -28,26 +29,18 @@ WHOLE_MS = 86_400_000  # the step of a caller that sums all of a window: whateve
 _STEPS_MIN = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440)
 _MOST_BUCKETS = 75  # what a chart of 1,100 px can show as bars that stay apart
 
-_BY_WIDTH: dict[int, Table] = {
-    TEN_SECONDS_MS: telemetry_metadata.tables["rollups_10s"],
-    MINUTE_MS: telemetry_metadata.tables["rollups_1m"],
-    HOUR_MS: telemetry_metadata.tables["rollups_1h"],
-}
-_TOTALS: dict[int, Table] = {
-    MINUTE_MS: telemetry_metadata.tables["totals_1m"],
-    HOUR_MS: telemetry_metadata.tables["totals_1h"],
-    SIX_HOURS_MS: telemetry_metadata.tables["totals_6h"],
-}
-_PARTS: dict[int, Table] = {
-    MINUTE_MS: telemetry_metadata.tables["parts_1m"],
-    HOUR_MS: telemetry_metadata.tables["parts_1h"],
-    SIX_HOURS_MS: telemetry_metadata.tables["parts_6h"],
-}
-_PLACES: dict[int, Table] = {
-    TEN_MINUTES_MS: telemetry_metadata.tables["places_10m"],
-    HOUR_MS: telemetry_metadata.tables["places_1h"],
-    SIX_HOURS_MS: telemetry_metadata.tables["places_6h"],
-}
+
+def _families() -> dict[str, dict[int, Table]]:
+    """Return the tables of rollups by what stands before the width in their names, and by width."""
+    found: dict[str, dict[int, Table]] = {}
+    for name, width_ms in (*WIDTHS_MS.items(), *((name, narrow.width_ms) for name, narrow in NARROW.items())):
+        found.setdefault(name.rpartition("_")[0], {})[width_ms] = telemetry_metadata.tables[name]
+    return found
+
+
+_FAMILIES: Final = _families()
+_BY_ROW: Final = ("totals", "parts", "models", "tenants", "rollups")  # those with a row for each outcome, as a rule the fewest rows first
+_COLUMNS: Final = {name: frozenset(next(iter(family.values())).c.keys()) for name, family in _FAMILIES.items()}
 lookups: Table = telemetry_metadata.tables["lookups"]
 picked: ColumnElement[int] = lookups.c.id % PICKS  # storage.slots.pick: a lookup's place among all, by its own ids
 # The newest first; of one millisecond by their ids, not by who came first: what lies beyond a limit is then the same however they came.
@@ -228,10 +221,22 @@ def _hour_after(at_ms: int) -> int:
 _SCOPED = {"namespace": "namespace", "tenant": "tenant", "model": "model", "tier": "tier", "purpose": "purpose", "source": "source_id"}
 
 
-def _answers(table: Table, scope: Scope, columns: Sequence[str]) -> bool:
-    """Return whether a table has every column asked for and every one that the scope narrows by."""
-    narrowed = [column for name, column in _SCOPED.items() if getattr(scope, name) is not None]
-    return all(name in table.c for name in (*columns, *narrowed))
+def _answering(scope: Scope, columns: Sequence[str], among: Sequence[str]) -> list[dict[int, Table]]:
+    """Return those of these families that have every column asked for and every one that the scope narrows by."""
+    needed = {*columns, *(column for name, column in _SCOPED.items() if getattr(scope, name) is not None)}
+    return [_FAMILIES[name] for name in among if needed <= _COLUMNS[name]]
+
+
+def _placing(scope: Scope, columns: Sequence[str], step_ms: int) -> list[dict[int, Table]]:
+    """Return the families that outcomes side by side are read from, as a rule the fewest rows first.
+
+    Those with a row for each outcome go before places only where more than their minutes is fine enough.
+    """
+    rows = _answering(scope, columns, _BY_ROW)
+    by_model = _answering(scope, columns, ("prices",))
+    if not by_model and len(rows) > 1 and any(step_ms % width == 0 for width in rows[0] if width > MINUTE_MS):
+        return rows
+    return [*by_model, *_answering(scope, columns, ("places",)), rows[-1]]
 
 
 def rollups(
@@ -241,21 +246,13 @@ def rollups(
 
     step_ms: the width of the steps that the caller sums by; WHOLE = one sum of all. kind: of this cache kind only.
     """
-    families = [one for one in (_TOTALS, _PARTS, _BY_WIDTH) if _answers(one[MINUTE_MS], scope, columns)]
-    widths = sorted((width for width in families[0] if width > MINUTE_MS), reverse=True)
-    parts: list[Select[Any]] = []
-    for part in stretches(window, step_ms=step_ms, left=horizons(conn), widths=widths) or [Stretch(0, 0, HOUR_MS)]:
-        table = next(one[part.width_ms] for one in families if part.width_ms in one)
-        clauses = [table.c.at_ms >= part.start_ms, table.c.at_ms < part.end_ms, *_of_scope(table, scope)]
-        if kind is not None:
-            clauses.append(table.c.cache_kind == kind)
-        parts.append(select(table.c.at_ms, *(table.c[name] for name in columns)).where(*clauses))
-    return (union_all(*parts) if len(parts) > 1 else parts[0]).subquery("rollups")
+    return _read(conn, window, scope, columns, _answering(scope, columns, _BY_ROW), step_ms=step_ms, kind=kind, name="rollups")
 
 
-def by_places(scope: Scope) -> bool:
-    """Return whether counts by outcome are fewer rows by place than by rollup: of a tenant or a model, where places can be narrowed."""
-    return (scope.tenant is not None or scope.model is not None) and _answers(_PLACES[HOUR_MS], scope, ())
+def by_places(scope: Scope, columns: Sequence[str] = (), *, step_ms: int = WHOLE_MS) -> bool:
+    """Return whether counts by outcome and these columns are fewer rows by place than by rollup, in steps of this width."""
+    fewest = _placing(scope, columns, step_ms)[0]
+    return (scope.tenant is not None or scope.model is not None) and any(fewest is _FAMILIES[name] for name in ("prices", "places"))
 
 
 def places(
@@ -267,24 +264,54 @@ def places(
     step_ms: int,
     kind: str | None,
     sums: Sequence[str] = PLACE_SUMS,
+    only: Sequence[tuple[str, ...]] = (),
 ) -> Subquery:
     """Return the window's rows by place (PLACE_SUMS) with `at_ms` and these dimensions of `namespace`, `tenant` and `model`.
 
-    Where the scope narrows by what places do not have, or a stretch is shorter than theirs, they are made of the rollups.
+    only: the rows with these values of the columns; () = all. Where other rollups are fewer rows, the scope narrows by what places do
+    not have, or a stretch is shorter than theirs, they are made of the rollups.
     """
-    placed = _answers(_PLACES[HOUR_MS], scope, columns)
-    widths = sorted(_PLACES, reverse=True) if placed else (HOUR_MS,)
+    families = _placing(scope, columns, step_ms)
+    return _read(conn, window, scope, columns, families, step_ms=step_ms, kind=kind, name="places", sums=sums, only=only)
+
+
+def _read(
+    conn: Connection,
+    window: Window,
+    scope: Scope,
+    columns: Sequence[str],
+    families: Sequence[dict[int, Table]],
+    *,
+    step_ms: int,
+    kind: str | None,
+    name: str,
+    sums: Sequence[str] = (),
+    only: Sequence[tuple[str, ...]] = (),
+) -> Subquery:
+    """Return the rows of each stretch of the window from the first of the families that has its width; the last of them has every one.
+
+    sums: of PLACE_SUMS.
+    """
+    widths = sorted((width for width in families[0] if width > MINUTE_MS), reverse=True)
     parts: list[Select[Any]] = []
     for part in stretches(window, step_ms=step_ms, left=horizons(conn), widths=widths) or [Stretch(0, 0, HOUR_MS)]:
-        table = _PLACES.get(part.width_ms) if placed else None
-        values = _side_by_side(_BY_WIDTH[part.width_ms]) if table is None else table.c
-        source = _BY_WIDTH[part.width_ms] if table is None else table
-        clauses = [source.c.at_ms >= part.start_ms, source.c.at_ms < part.end_ms, *_of_scope(source, scope)]
+        table = next(family[part.width_ms] for family in families if part.width_ms in family)
+        clauses = [table.c.at_ms >= part.start_ms, table.c.at_ms < part.end_ms, *_of_scope(table, scope)]
         if kind is not None:
-            clauses.append(source.c.cache_kind == kind)
-        shown = [values[name].label(name) for name in sums]
-        parts.append(select(source.c.at_ms, *(source.c[name] for name in columns), *shown).where(*clauses))
-    return (union_all(*parts) if len(parts) > 1 else parts[0]).subquery("places")
+            clauses.append(table.c.cache_kind == kind)
+        if only:
+            clauses += _sought(table, part, columns, only)
+        values = _side_by_side(table) if sums and "outcome" in table.c else table.c
+        shown = [values[one].label(one) for one in sums]
+        parts.append(select(table.c.at_ms, *(table.c[one] for one in columns), *shown).where(*clauses))
+    return (union_all(*parts) if len(parts) > 1 else parts[0]).subquery(name)
+
+
+def _sought(table: Table, part: Stretch, columns: Sequence[str], only: Sequence[tuple[str, ...]]) -> list[ColumnElement[bool]]:
+    """Return the condition for these values of the columns, in such words that each row is sought by its key, and no others are read."""
+    values = func.json_each(json.dumps(only)).table_valued("value").c.value
+    wanted = select(*(func.json_extract(values, f"$[{at}]") for at in range(len(columns))))
+    return [table.c.at_ms.in_(range(part.start_ms, part.end_ms, part.width_ms)), tuple_(*(table.c[one] for one in columns)).in_(wanted)]
 
 
 def _side_by_side(table: Table) -> dict[str, ColumnElement[int]]:
@@ -323,10 +350,10 @@ def sampled(number: int) -> ColumnElement[bool]:
 
 def choices(conn: Connection, window: Window) -> Choices:
     """Return the namespaces, tenants, models, tiers and senders with lookups in the window: MOST_CHOICES of each at most, any of them."""
-    named = ("namespace", "tenant", "model")
-    placed = places(conn, window, Scope(purpose=None), named, step_ms=WHOLE_MS, kind=None, sums=())
-    once = [conn.execute(select(placed.c[name]).distinct().limit(MOST_CHOICES)).scalars().all() for name in named]
-    found = rollups(conn, window, Scope(purpose=None), ("tier", "source_id"), step_ms=WHOLE_MS)
+    every, named = Scope(purpose=None), ("namespace", "tenant", "model")
+    sides = [places(conn, window, every, (name,), step_ms=WHOLE_MS, kind=None, sums=()).c[name] for name in named]
+    once = [conn.execute(select(side).distinct().limit(MOST_CHOICES)).scalars().all() for side in sides]
+    found = rollups(conn, window, every, ("tier", "source_id"))
     parts = select(found.c.tier, found.c.source_id).distinct().subquery()
     rest = conn.execute(select(parts.c.tier, senders.c.service).join_from(parts, senders, senders.c.id == parts.c.source_id)).all()
     columns = [*once, *([row[index] for row in rest] for index in range(2))]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from app.views import drift, hit_rate, why
+from app.views.question import Question
 from storage.reads.window import Scope, Window
 from storage.store import open_ops
 from tests.support import telemetry
@@ -33,7 +34,7 @@ def main(per_minute: float, runs: int) -> None:
                     lambda: store, lambda: ops, before=window.previous, before_name="before", **given
                 ),
                 "hit_rate": lambda given=given: hit_rate.load(  # type: ignore[misc]
-                    lambda: store, lambda: ops, window_name="now", now_ms=NOW, **given
+                    lambda: store, lambda: ops, Question(window_name="now", now_ms=NOW, **given)
                 ),
                 "drift": lambda given=given: drift.load(lambda: store, window_name="now", **given),  # type: ignore[misc]
             }

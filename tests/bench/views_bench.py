@@ -20,6 +20,7 @@ from pathlib import Path
 from app.adapters.base import EngineAdapter
 from app.errors import EngineUnavailable
 from app.views import drift, hit_rate, overview, sources, thresholds, traces
+from app.views.question import Question
 from storage import spans
 from storage.payloads import pack
 from storage.reads import window as windows
@@ -129,10 +130,8 @@ def measures(telemetry: Store, ops: Store, shown: Window, scope: Scope, now_ms: 
     one = replace(scope, namespace="ns-1")
     return {
         "filter bar": choices,
-        "Overview": lambda: overview.load(
-            read_telemetry, read_ops, no_engine, window=shown, scope=scope, window_name="the window", now_ms=now_ms
-        ),
-        "Hit rate": lambda: hit_rate.load(read_telemetry, read_ops, window=shown, scope=scope, window_name="the window", now_ms=now_ms),
+        "Overview": lambda: overview.load(read_telemetry, read_ops, no_engine, Question(shown, scope, "the window", now_ms)),
+        "Hit rate": lambda: hit_rate.load(read_telemetry, read_ops, Question(shown, scope, "the window", now_ms)),
         "Traces, newest": found(Search()),
         "Traces, reasons": lambda: traces.reasons(read_telemetry, window=shown, scope=scope),
         "Traces, a rare outcome": found(Search(outcome="error")),

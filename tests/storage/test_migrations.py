@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -8,11 +9,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import MetaData, create_engine
 
-from storage import migrations
+from storage import migrations, spans
 from storage.models import telemetry_metadata
 from storage.ops_models import ops_metadata
 from storage.store import open_ops, open_telemetry
-from tests.storage.support import settings
+from tests.storage.support import MINUTE_NS, START_NS, Made, batch, settings
 
 LINES = {"telemetry": telemetry_metadata, "ops": ops_metadata}
 
@@ -57,6 +58,35 @@ def test_the_migrated_schema_equals_the_models(tmp_path: Path, line: str) -> Non
     metadata.create_all(engine)
     engine.dispose()
     assert shape(store.path) == shape(declared)
+
+
+def test_sums_by_model_and_by_tenant_are_carried_over_as_the_writer_makes_them(tmp_path: Path) -> None:
+    made = [
+        Made(
+            number,
+            start_ns=START_NS + number * 7 * MINUTE_NS,
+            duration_ms=1.5**number,
+            outcome=("miss", "exact_hit", "error")[number % 3],
+            extra={"namespace": f"n{number % 5}", "tenant": f"t{number % 3}", "model": f"m{number % 2}", "input_tokens": number},
+        )
+        for number in range(40)
+    ]
+    store = open_telemetry(settings(tmp_path), write=True)
+    spans.write(store, [batch(*made)], now_ms=1)
+    store.close()
+    tables = ("models_1h", "tenants_1h", "prices_10m")
+    queries = [f"SELECT * FROM {table} ORDER BY 1, 2, 3, 4, 5, 6, 7, 8" for table in tables]
+    with contextlib.closing(sqlite3.connect(store.path)) as older:
+        written = [older.execute(query).fetchall() for query in queries]
+        for table in tables:
+            older.execute(f"DROP TABLE {table}")
+        older.execute("UPDATE alembic_version SET version_num = 'telemetry_0001'")
+        older.commit()
+    open_telemetry(settings(tmp_path), write=True).close()
+    with contextlib.closing(sqlite3.connect(store.path)) as migrated:
+        assert [migrated.execute(query).fetchall() for query in queries] == written
+    assert [sum(row[8] for row in found) for found in written[:2]] == [40, 40]
+    assert sum(sum(row[4:12]) for row in written[2]) == 40
 
 
 @pytest.mark.parametrize("line", LINES)

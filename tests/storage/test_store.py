@@ -210,7 +210,8 @@ def test_an_older_schema_waits_for_its_writer(tmp_path: Path, monkeypatch: pytes
     open_telemetry(settings(tmp_path), write=True).close()
     from storage import migrations
 
-    monkeypatch.setitem(migrations.REVISIONS, "telemetry", ("telemetry_0001", "telemetry_0002"))  # as a newer program would have it
+    newer = (*migrations.REVISIONS["telemetry"], "telemetry_9999")  # as a newer program would have it
+    monkeypatch.setitem(migrations.REVISIONS, "telemetry", newer)
     with pytest.raises(SchemaTooOld, match="migrates it"):
         open_telemetry(settings(tmp_path), write=False)
 

@@ -26,6 +26,7 @@ from app.views import (
     why_rows,
     worth,
 )
+from app.views.question import Question
 from collectors.prometheus.families import load as load_families
 from storage.reads import hit_rate as reads
 from storage.reads.traces import Search
@@ -41,8 +42,8 @@ HOUR = Window.of(NOW - 3_600_000, NOW)
 def texts(stores: tuple[Store, Store], window: Window = HOUR) -> list[str]:
     """Return everything that Overview, Hit rate and Drift would say, as text."""
     store, ops = (lambda: stores[0]), (lambda: stores[1])
-    front = overview.load(store, ops, no_engine, window=window, scope=Scope(), window_name="this time", now_ms=NOW)
-    rate = hit_rate.load(store, ops, window=window, scope=Scope(), window_name="this time", now_ms=NOW, usd_per_hour=1.0)
+    front = overview.load(store, ops, no_engine, Question(window, Scope(), "this time", NOW))
+    rate = hit_rate.load(store, ops, Question(window, Scope(), "this time", NOW, usd_per_hour=1.0))
     moved = drift.load(store, window=window, scope=Scope(), window_name="this time")
     answer = why.load(store, ops, window=window, before=window.previous, before_name="the period before", scope=Scope())
     assert front.traffic is not None
@@ -176,7 +177,7 @@ def test_very_many_tenants_are_read_in_part_and_counted_in_full(stores: tuple[St
     made = list(telemetry.make(start_ms=NOW - 3_600_000, end_ms=NOW, per_minute=30))
     many = [dataclasses.replace(one, lookup=one.lookup._replace(tenant=f"t{number}")) for number, one in enumerate(made)]
     telemetry.write(stores[0], many, now_ms=NOW)
-    view = hit_rate.load(lambda: stores[0], lambda: stores[1], window=HOUR, scope=Scope(), window_name="this time", now_ms=NOW)
+    view = hit_rate.load(lambda: stores[0], lambda: stores[1], Question(HOUR, Scope(), "this time", NOW))
     assert view.loaded is not None
     assert view.loaded.counts.total == len(made)
     assert len(hit_rate.segment_rows(view.loaded)) == 500

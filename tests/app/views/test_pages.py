@@ -14,6 +14,7 @@ from app.charts import waterfall
 from app.errors import EngineUnavailable
 from app.views import hit_rate, overview, overview_rows, rates, sources, traces, words
 from app.views.decision import PolicyNow, explain
+from app.views.question import Question
 from storage import spans
 from storage.errors import StoreMissing
 from storage.reads.sources import Point
@@ -51,7 +52,7 @@ def ops(tmp_path: Path) -> Iterator[Store]:
 
 
 def _overview(store: Store, ops: Store) -> overview.Overview:
-    return overview.load(lambda: store, lambda: ops, no_engine, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
+    return overview.load(lambda: store, lambda: ops, no_engine, Question(HOUR, Scope(), "the last hour", NOW))
 
 
 def test_overview_names_its_failed_source_and_shows_the_rest(store: Store, ops: Store) -> None:
@@ -81,7 +82,7 @@ def test_overview_dials_share_one_denominator(store: Store, ops: Store) -> None:
 
 
 def test_overview_without_a_database_says_what_is_hidden(ops: Store) -> None:
-    view = overview.load(no_store, lambda: ops, no_engine, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
+    view = overview.load(no_store, lambda: ops, no_engine, Question(HOUR, Scope(), "the last hour", NOW))
     assert view.traffic is None
     assert view.sentence == "No telemetry has been stored yet. Gateway: does not answer."
     assert view.bad
@@ -100,7 +101,7 @@ def test_an_empty_window_has_no_hit_rate_and_is_not_zero(tmp_path: Path, ops: St
 
 
 def test_hit_rate_tables_add_up(store: Store, ops: Store) -> None:
-    view = hit_rate.load(lambda: store, lambda: ops, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
+    view = hit_rate.load(lambda: store, lambda: ops, Question(HOUR, Scope(), "the last hour", NOW))
     assert view.loaded is not None
     rows = hit_rate.segment_rows(view.loaded)
     assert sum(int(str(row["n"])) for row in rows) == view.loaded.counts.eligible
@@ -110,7 +111,7 @@ def test_hit_rate_tables_add_up(store: Store, ops: Store) -> None:
 
 def test_the_compared_period_is_drawn_and_listed_beside_the_hit_rate(store: Store, ops: Store) -> None:
     before = HOUR.shifted(47 * 60_000)  # no whole number of the chart's steps
-    view = hit_rate.load(lambda: store, lambda: ops, window=HOUR, scope=Scope(), window_name="now", now_ms=NOW, before=before)
+    view = hit_rate.load(lambda: store, lambda: ops, Question(HOUR, Scope(), "now", NOW, before=before))
     assert view.loaded is not None
     rows = hit_rate.bucket_rows(view.loaded)
     told = [row for row in rows if row["hit rate % then"] is not None]
@@ -220,12 +221,7 @@ def test_overview_compares_with_the_period_that_was_chosen(store: Store, ops: St
             lambda: store,
             lambda: ops,
             no_engine,
-            window=HOUR,
-            scope=Scope(),
-            window_name="the last hour",
-            now_ms=NOW,
-            before=before,
-            before_name=name,
+            Question(HOUR, Scope(), "the last hour", NOW, before=before, before_name=name),
         )
 
     assert load(HOUR.previous, "the period before").traffic == _overview(store, ops).traffic

@@ -10,6 +10,7 @@ from app.analysis.hit_rate import Sampled, count
 from app.analysis.intervals import weighed, wilson
 from app.charts import rates as charts
 from app.views import hit_rate, overview, overview_rows, rates, why, why_rows, worth
+from app.views.question import Question
 from storage.reads.window import Scope, Window
 from storage.store import Store
 from tests.app.views.test_pages import no_engine
@@ -65,8 +66,8 @@ def test_a_share_weighs_what_was_sampled_and_counts_the_rest_once() -> None:
 def load(stores: tuple[Store, Store], made: Sequence[Made]) -> tuple[overview.Overview, hit_rate.HitRate, why.Why]:
     telemetry.write(stores[0], list(made), now_ms=NOW)
     store, ops = (lambda: stores[0]), (lambda: stores[1])
-    front = overview.load(store, ops, no_engine, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
-    rate = hit_rate.load(store, ops, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW, usd_per_hour=1.0)
+    front = overview.load(store, ops, no_engine, Question(HOUR, Scope(), "the last hour", NOW))
+    rate = hit_rate.load(store, ops, Question(HOUR, Scope(), "the last hour", NOW, usd_per_hour=1.0))
     answer = why.load(store, ops, window=HOUR, before=HOUR.previous, before_name="the period before", scope=Scope())
     return front, rate, answer
 

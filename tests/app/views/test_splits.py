@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.views import drift, drift_rows, hit_rate, overview, why
+from app.views.question import Question
 from storage import spans
 from storage.reads import changes, regret, thresholds
 from storage.reads import drift as mixes
@@ -85,8 +86,8 @@ def _numbers(telemetry: Store, ops: Store, *, limit: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for window in (HOUR, DAY):
         asked: dict[str, Any] = {"window": window, "scope": Scope()}
-        found[f"hit rate {window}"] = hit_rate.load(lambda: telemetry, lambda: ops, window_name="now", now_ms=NOW_MS, **asked)
-        seen = overview.load(lambda: telemetry, lambda: ops, no_engine, window_name="now", now_ms=NOW_MS, **asked).traffic
+        found[f"hit rate {window}"] = hit_rate.load(lambda: telemetry, lambda: ops, Question(window_name="now", now_ms=NOW_MS, **asked))
+        seen = overview.load(lambda: telemetry, lambda: ops, no_engine, Question(window_name="now", now_ms=NOW_MS, **asked)).traffic
         assert seen is not None
         found[f"overview {window}"] = [getattr(seen, name) for name in seen.__dataclass_fields__ if name != "sources"]
         told = why.load(lambda: telemetry, lambda: ops, before=window.previous, before_name="before", **asked)

@@ -11,7 +11,7 @@ import pytest
 from app.adapters.base import EngineAdapter, EngineState, NamespaceInfo, Via
 from app.admin import actions as admin_acts
 from app.errors import EngineUnavailable
-from app.views import thresholds
+from app.views import thresholds, words
 from app.wiring import Wiring
 from engine.types import Judging, Policy, Switch
 from storage import labels, spans
@@ -124,10 +124,14 @@ def test_unreadable_verdicts_break_nothing(recorded: str) -> None:
 
 def test_notes_say_what_the_numbers_hide(wired: Wiring) -> None:
     _fill(wired, *MIXED)
-    notes = thresholds.notes(_load(wired, Engine(policy=Policy(threshold=0.92, version=1))))
+    view = _load(wired, Engine(policy=Policy(threshold=0.92, version=1)))
+    notes = thresholds.notes(view)
     assert notes[0].startswith("5 of these lookups were judged by another threshold")
     assert notes[1].startswith("1 held-out")
     assert "below 0.8500" in notes[2]
+    assert thresholds.notes(replace(view, from_ms=START_MS))[0].startswith(
+        f"The newest are read: lookups from before {words.instant(START_MS)[:16]} UTC"
+    )
 
 
 def test_no_gateway_is_not_no_threshold(wired: Wiring) -> None:

@@ -12,6 +12,7 @@ from app.analysis.attribution import Segment, explain, tabulate
 from app.analysis.hit_rate import ELIGIBLE, HITS
 from app.analysis.intervals import Difference, difference
 from app.views import causes, hit_rate, marks, overview, overview_rows, why, why_rows
+from app.views.question import Question
 from app.views.why import Why
 from engine import semconv
 from storage import counters, metrics
@@ -195,8 +196,8 @@ def test_bursts_are_no_change_on_the_overview_and_none_in_the_answer_below_it(tm
     ]
     telemetry.write(store, made, now_ms=NOW)
     asked: dict[str, Any] = {"window": HOUR, "scope": Scope()}
-    front = overview.load(lambda: store, lambda: ops, no_engine, window_name="the last hour", now_ms=NOW, **asked)
-    rate = hit_rate.load(lambda: store, lambda: ops, window_name="the last hour", now_ms=NOW, **asked).loaded
+    front = overview.load(lambda: store, lambda: ops, no_engine, Question(window_name="the last hour", now_ms=NOW, **asked))
+    rate = hit_rate.load(lambda: store, lambda: ops, Question(window_name="the last hour", now_ms=NOW, **asked)).loaded
     told = why.load(lambda: store, lambda: ops, before=HOUR.previous, before_name="the period before", **asked)
     store.close()
     ops.close()
@@ -220,7 +221,7 @@ def test_a_fall_halfway_is_no_burst_that_hides_itself(tmp_path: Path) -> None:
     store, ops = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
     made = incident.made("purge", now_ms=NOW, at_ms=NOW - 1_500_000, hours=2, per_minute=30)
     telemetry.write(store, list(made), now_ms=NOW)
-    front = overview.load(lambda: store, lambda: ops, no_engine, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
+    front = overview.load(lambda: store, lambda: ops, no_engine, Question(HOUR, Scope(), "the last hour", NOW))
     store.close()
     ops.close()
     assert front.traffic is not None
@@ -301,7 +302,7 @@ def test_a_restart_seen_in_scraped_counters_is_a_mark(tmp_path: Path, processes:
         ]
         counters.write_scrape(store, target, Scrape(at, found_there), now_ms=at, max_series=1)
     found, failure = marks.load(lambda: store, lambda: ops, HOUR, Scope())
-    view = hit_rate.load(lambda: store, lambda: ops, window=HOUR, scope=Scope(), window_name="the last hour", now_ms=NOW)
+    view = hit_rate.load(lambda: store, lambda: ops, Question(HOUR, Scope(), "the last hour", NOW))
     store.close()
     ops.close()
     assert failure is None

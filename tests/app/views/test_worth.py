@@ -8,6 +8,7 @@ import pytest
 from app.analysis.hit_rate import ELIGIBLE, HITS
 from app.analysis.savings import savings
 from app.views import hit_rate, overview, overview_rows, rates, worth
+from app.views.question import Question
 from app.views.worth import Worth
 from storage.reads import hit_rate as reads
 from storage.reads.window import Scope, Window
@@ -37,11 +38,7 @@ def load(
     view = hit_rate.load(
         lambda: stores[0],
         lambda: stores[1],
-        window=window,
-        scope=Scope(namespace=namespace),
-        window_name="the last hour",
-        now_ms=NOW,
-        usd_per_hour=usd_per_hour,
+        Question(window, Scope(namespace=namespace), "the last hour", NOW, usd_per_hour=usd_per_hour),
     )
     assert view.loaded is not None
     return view.loaded
@@ -283,11 +280,7 @@ def test_overview_shows_the_same_savings_as_hit_rate_with_their_interval(stores:
     found = load(stores, made(400), usd_per_hour=0.001)
     front = overview.load(
         *(lambda: stores[0], lambda: stores[1], no_engine),
-        window=HOUR,
-        scope=Scope(),
-        window_name="the last hour",
-        now_ms=NOW,
-        usd_per_hour=0.001,
+        Question(HOUR, Scope(), "the last hour", NOW, usd_per_hour=0.001),
     )
     assert front.traffic is not None
     assert (front.traffic.saved.usd, front.traffic.saved.ms) == (found.worth.usd, found.worth.ms)

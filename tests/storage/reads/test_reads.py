@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select, text
 
 from storage import spans
-from storage.reads import hit_rate, overview, sources, traces, window
+from storage.reads import hit_rate, overview, places, sources, traces, window
 from storage.reads.traces import Search
 from storage.reads.window import HOUR_MS, MINUTE_MS, Scope, Window
+from storage.rollups import OUTCOMES
 from storage.rows import LookupRow, SourceBatch
 from storage.store import Store
 from tests.support import telemetry
@@ -52,21 +53,66 @@ def test_cells_and_series_equal_a_scan_of_the_lookups(store: Store, minutes: int
     assert from_cells == from_series == _plain(store, shown)
 
 
-@given(st.integers(-150, 5), st.integers(1, 160), st.sampled_from([10_000, MINUTE_MS, 5 * MINUTE_MS, HOUR_MS, 24 * HOUR_MS]))
-def test_any_window_is_answered_exactly_by_the_coarsest_rollups(store: Store, start: int, length: int, step_ms: int) -> None:
-    shown = Window.of(NOW + start * MINUTE_MS, NOW + (start + length) * MINUTE_MS)
+SCOPES = (
+    Scope(purpose=None),
+    Scope(tenant="acme"),
+    Scope(model="demo-small"),
+    Scope(namespace="faq"),
+    Scope(tier="memory"),
+    Scope(namespace="faq", tenant="acme"),
+    Scope(tenant="acme", model="demo-small", tier="memory"),
+    Scope(source="cachescope-gateway", model="demo-small"),
+)
+WINDOWS = st.builds(
+    lambda start, length: Window.of(NOW + start * MINUTE_MS, NOW + (start + length) * MINUTE_MS), st.integers(-150, 5), st.integers(1, 160)
+)
+STEPS_MS = (10_000, MINUTE_MS, 5 * MINUTE_MS, HOUR_MS, 24 * HOUR_MS)
+
+
+def _scanned(store: Store, shown: Window, scope: Scope, step_ms: int, columns: str) -> list[tuple[object, ...]]:
+    """Return lookups by step and columns, by a plain scan."""
+    names = [name for name in ("namespace", "tenant", "model", "tier", "purpose") if getattr(scope, name) is not None]
+    where = " AND ".join(["at_ms >= :a", "at_ms < :b", *(f"{name} = '{getattr(scope, name)}'" for name in names)])
+    query = f"SELECT at_ms - at_ms % :step, {columns}, count(*) FROM lookups WHERE {where} GROUP BY at_ms - at_ms % :step, {columns}"
     with store.read() as conn:
-        found = window.rollups(conn, shown, Scope(purpose=None), ("outcome", "lookups"), step_ms=step_ms)
+        rows = conn.execute(text(query), {"step": step_ms, "a": shown.start_ms, "b": shown.end_ms})
+        return sorted(map(tuple, rows.all()))
+
+
+@given(WINDOWS, st.sampled_from(STEPS_MS), st.sampled_from(SCOPES))
+def test_any_window_is_answered_exactly_by_the_coarsest_rollups(store: Store, shown: Window, step_ms: int, scope: Scope) -> None:
+    with store.read() as conn:
+        found = window.rollups(conn, shown, scope, ("outcome", "lookups"), step_ms=step_ms)
         bucket = (found.c.at_ms - found.c.at_ms % step_ms).label("bucket")
         sums = conn.execute(select(bucket, found.c.outcome, func.sum(found.c.lookups)).group_by(bucket, found.c.outcome)).all()
-        raw = conn.execute(
-            text(
-                "SELECT at_ms - at_ms % :step, outcome, count(*) FROM lookups WHERE at_ms >= :a AND at_ms < :b"
-                " GROUP BY at_ms - at_ms % :step, outcome"
-            ),
-            {"step": step_ms, "a": shown.start_ms, "b": shown.end_ms},
-        ).all()
-    assert sorted(map(tuple, sums)) == sorted(map(tuple, raw))
+    assert sorted(map(tuple, sums)) == _scanned(store, shown, scope, step_ms, "outcome")
+
+
+@given(WINDOWS, st.sampled_from(STEPS_MS), st.sampled_from(SCOPES), st.sampled_from(["model", "tenant"]))
+def test_outcomes_side_by_side_are_the_same_of_any_rollups(store: Store, shown: Window, step_ms: int, scope: Scope, side: str) -> None:
+    with store.read() as conn:
+        found = window.places(conn, shown, scope, (side,), step_ms=step_ms, kind=None, sums=OUTCOMES)
+        bucket = (found.c.at_ms - found.c.at_ms % step_ms).label("bucket")
+        query = select(bucket, found.c[side], *(func.sum(found.c[name]) for name in OUTCOMES)).group_by(bucket, found.c[side])
+        rows = conn.execute(query).all()
+    told = [(row[0], row[1], name, n) for row in rows for name, n in zip(OUTCOMES, row[2:], strict=True) if n]
+    assert sorted(told) == _scanned(store, shown, scope, step_ms, f"{side}, outcome")
+
+
+def test_the_busiest_of_many_places_count_all_of_their_lookups(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Window.of(NOW - 110 * MINUTE_MS, NOW)
+    with store.read() as conn:
+        every = places.busiest(conn, shown, Scope(), limit=500)
+        monkeypatch.setattr(places, "MOST_ROWS", 3)
+        by_all = places.busiest(conn, shown, Scope(), limit=4)
+        nowhere = places.busiest(conn, shown, Scope(namespace="<script>"), limit=4)
+        monkeypatch.setattr(places, "_MOST_READ", 200)
+        by_part = places.busiest(conn, shown, Scope(), limit=4)
+    assert sum(sum(place.by_outcome.values()) for place in every.places) == sum(_plain(store, shown, "purpose = 'traffic'").values())
+    assert by_all == (every.places[:4], 1)
+    assert nowhere == ([], 1)
+    assert by_part.every > 1
+    assert all(place in every.places for place in by_part.places)
 
 
 def test_hours_are_read_where_they_suffice_and_minutes_at_the_edges() -> None:
@@ -100,9 +146,9 @@ def test_a_scope_narrows_every_read(store: Store) -> None:
 def test_prices_by_model_are_the_same_from_all_places_and_from_the_rollups(store: Store) -> None:
     shown = Window.of(NOW - 110 * MINUTE_MS, NOW)
     with store.read() as conn:
-        everywhere = hit_rate.places(conn, shown, Scope(), limit=500)
-        found = hit_rate.priced(conn, shown, Scope(), every_place=everywhere)
-        assert found == hit_rate.priced(conn, shown, Scope())
+        everywhere = places.busiest(conn, shown, Scope(), limit=500).places
+        found = places.priced(conn, shown, Scope(), every_place=everywhere)
+        assert found == places.priced(conn, shown, Scope())
     assert {one.model for one in found} == {"demo-small", "demo-large"}
 
 

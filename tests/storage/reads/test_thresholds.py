@@ -75,3 +75,15 @@ def test_namespaces_are_counted_without_bypasses_and_errors(store: Store) -> Non
         reads.SimilarityCount("docs", lookups=2, with_candidate=2, semantic_hits=0, vetoed=0),
         reads.SimilarityCount("faq", lookups=5, with_candidate=3, semantic_hits=1, vetoed=1),
     ]
+
+
+def test_the_newest_lookups_of_the_namespace_are_looked_through(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide, scope = Window.of(WINDOW.start_ms - 7_200_000, WINDOW.end_ms), Scope(namespace="faq", tenant="t1")
+    with store.read() as conn:
+        assert reads.looked(conn, wide, scope) == wide
+        every = reads.candidates(conn, wide, scope)
+        monkeypatch.setattr(reads, "MOST_LOOKED", 3)
+        looked = reads.looked(conn, wide, scope)
+        found = reads.candidates(conn, looked, scope)
+    assert looked == Window(START_MS, wide.end_ms)
+    assert [row.at_ms for row in every if row not in found] == [START_MS - 3_600_000]
