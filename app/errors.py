@@ -3,8 +3,9 @@
 │   ├── ConfigError        a setting that cannot work (exit 3)
 │   ├── CannotStart        a port taken, a folder not writable, a service that died (exit 3)
 │   ├── NothingDone        a job ended, and all that it tried had failed (exit 1)
-│   └── Refused            not allowed, wrong name typed, preview expired or overtaken (exit 4)
-│       └── EngineRefused  the gateway or the store answered no
+│   └── Refused            not allowed, unknown, wrong name typed, preview expired or overtaken (exit 4)
+│       ├── InvalidValue   a value that none of its kind has (exit 2)
+│       └── EngineRefused  the gateway or the store answered no (exit 4; 2 for an invalid value, 1 for a fault of its own)
 │           └── EngineConflict  the record changed since it was read
 └── retryable
     ├── EngineUnavailable  neither a gateway nor the store answered (exit 1)
@@ -39,13 +40,23 @@ class Refused(AppError):
     exit_code = 4
 
 
-class EngineRefused(Refused):
-    """The engine answered, and the answer is no. code: the control API's error code."""
+class InvalidValue(Refused):
+    """A value that none of its kind has: out of its range, or not written as it must be."""
 
-    def __init__(self, message: str, *, code: str = "refused", status: int = 400) -> None:
+    exit_code = 2
+
+
+class EngineRefused(Refused):
+    """The engine answered, and the answer is no. code: the control API's error code. status: its HTTP status, or what it would be."""
+
+    def __init__(self, message: str, *, code: str, status: int) -> None:
         super().__init__(message)
         self.code = code
         self.status = status
+        if status >= 500:
+            self.exit_code = 1
+        elif status in {400, 413, 422}:
+            self.exit_code = InvalidValue.exit_code
 
 
 class EngineConflict(EngineRefused):

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from app.adapters.native import NativeAdapter
 from app.adapters.store import SharedStore
 from app.admin.context import AdminContext
 from app.admin.roles import Actor
 from app.config import Config
-from engine.embedders.base import Embedder
 from engine.types import Policy
 from storage.store import Store, open_ops, open_telemetry
+
+if TYPE_CHECKING:
+    from engine.embedders.base import Embedder
 
 
 def now_ms() -> int:

@@ -16,7 +16,6 @@ import orjson
 from engine.errors import InvalidSetting, StoreCorrupt
 from engine.tiers.base import ControlDoc
 from engine.types import Generations, Judging, Normaliser, Policy, Score, Switch, VerifyMode
-from engine.verify import score
 
 POLICY = "policy:"
 GENERATIONS = "generations:"
@@ -188,6 +187,8 @@ def policy_record(doc: ControlDoc | None, changes: Mapping[str, object], *, oper
     checked = checked_policy(changes)
     given = checked.get("score")
     if given is not None:
+        from engine.verify import score  # noqa: PLC0415 - it brings the word lists: time and memory for the few who set a score
+
         if not score.fits(given):
             raise InvalidSetting(
                 f"the score has {len(given.weights)} weights for features of version {given.features}; this gateway computes "

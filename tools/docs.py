@@ -82,13 +82,18 @@ COMMANDS_HEAD = f"""{NOTE}
 
 Every command takes `--help`. Where a command prints data, `--json` prints it as JSON. All commands read the same [settings](settings.md).
 
-| exit code | meaning |
-| --- | --- |
-| 0 | done, or everything is up |
-| 1 | an act failed, something is down, or a job ended badly |
-| 2 | wrong usage |
-| 3 | cannot start: a setting, a port, a folder, a store that cannot be used, an unsafe address |
-| 4 | refused: not allowed, wrong name typed, preview expired |
+| exit code | | when |
+| --- | --- | --- |
+| 0 | done | Also when all was only shown, when everything is up, and when nothing was left to do. A service that a signal stopped |
+| 1 | failed | An act that was begun and did not succeed, a job that ended badly; a service that is down or died; \
+neither gateway nor store answers; a database that is missing, locked or not sound, a folder that is no back-up; \
+Ctrl-C in a command that is no service |
+| 2 | wrong usage | An unknown command or option; a value that none of its kind has: out of its range, not a number, a name that no \
+namespace can have. Nothing was changed |
+| 3 | cannot start | A setting that cannot work (of any command); a port, a folder, a store that a service cannot use; an unsafe address |
+| 4 | refused | It can be asked for, but not so, here or now: not allowed; no such key, purge, job, version or lookup; another name typed \
+than the one to confirm, or the question not answered with yes; a preview that expired; a policy that somebody changed meanwhile; \
+services that must be stopped first. Nothing was changed |
 
 Whoever can read the data folder's `admin_token` and `secret` acts as an administrator from the terminal. Each act stands in the audit
 under the user's name of the operating system.

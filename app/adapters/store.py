@@ -25,7 +25,7 @@ from app.adapters.base import (
 )
 from app.errors import EngineConflict, EngineRefused, EngineUnavailable
 from engine.control import Control
-from engine.errors import Conflict, EngineError
+from engine.errors import Conflict, EngineError, InvalidRequest, InvalidSetting
 from engine.records import GatewayInfo as GatewayRecord
 from engine.records import Purge, TenantKey
 from engine.tiers import open_store
@@ -64,7 +64,7 @@ class SharedStore:
         except EngineError as error:
             if error.retryable:
                 raise EngineUnavailable(f"no gateway answers, and the store does not either: {error}") from error
-            raise EngineRefused(str(error), code=type(error).__name__) from error
+            raise EngineRefused(str(error), code=type(error).__name__, status=_status(error)) from error
 
     def state(self) -> EngineState:
         async def work(control: Control, store: StoreTier) -> EngineState:
@@ -169,6 +169,13 @@ class SharedStore:
 
     def key_revoke(self, key_id: str) -> KeyInfo:
         return _key(self._run(lambda control: control.key_revoke(key_id)))
+
+
+def _status(error: EngineError) -> int:
+    """Return the status with which a gateway would have answered."""
+    if isinstance(error, InvalidRequest):
+        return error.status
+    return 400 if isinstance(error, InvalidSetting) else 500
 
 
 def _purge(row: Purge) -> PurgeInfo:

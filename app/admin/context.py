@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from app.adapters.base import EngineAdapter
+from app.adapters.base import EngineAdapter, NamespaceInfo
 from app.admin.roles import Actor
-from engine.embedders.base import Embedder
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from engine.embedders.base import Embedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +34,8 @@ class AdminContext:
     warmup_rate_per_s: float = 5.0
     pause: Callable[[float], None] = time.sleep
     embedder: Callable[[], tuple[Embedder | None, str]] = lambda: (None, "none is configured here")
+
+
+def find_namespace(ctx: AdminContext, namespace: str) -> NamespaceInfo | None:
+    """Return what the engine knows of this namespace, None when it has never heard of it."""
+    return next((row for row in ctx.engine.namespaces() if row.name == namespace), None)

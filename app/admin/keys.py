@@ -9,7 +9,7 @@ from app.adapters.base import KeyInfo
 from app.admin.context import AdminContext
 from app.admin.record import ActResult, earlier, perform
 from app.admin.roles import authorise
-from app.errors import Refused
+from app.errors import InvalidValue
 
 
 def create_key(
@@ -27,7 +27,7 @@ def create_key(
     if found:
         return found, None
     if not tenant.strip():
-        raise Refused("a key needs a tenant's name. Nothing was changed")
+        raise InvalidValue("a key needs a tenant's name. Nothing was changed")
     made: list[KeyInfo] = []
 
     def work() -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,13 +11,14 @@ from typing import Any
 from app.admin.context import AdminContext
 from app.admin.record import ActResult, earlier, perform
 from app.admin.roles import authorise
-from app.errors import Refused
+from app.errors import InvalidValue, Refused
 from engine.types import VerifyMode
 from engine.verify import parse, score, verify
 from storage import labels
 from storage.reads import traces
 
 KIND = "label"
+_TRACE, _SPAN = re.compile("[0-9a-fA-F]{32}"), re.compile("[0-9a-fA-F]{16}")
 
 
 def label(ctx: AdminContext, trace_id: str, operation_id: str, *, serves: bool, span_id: str | None = None) -> ActResult:
@@ -50,10 +52,9 @@ def may_label(row: Mapping[str, Any]) -> bool:
 
 
 def _lookup(ctx: AdminContext, trace_id: str, span_id: str | None) -> dict[str, Any]:
-    try:
-        wanted, span = bytes.fromhex(trace_id), bytes.fromhex(span_id or "")
-    except ValueError as error:
-        raise Refused("a trace is named by 32 hex digits, and a span by 16, as Traces shows them. Nothing was changed") from error
+    if not _TRACE.fullmatch(trace_id) or (span_id and not _SPAN.fullmatch(span_id)):
+        raise InvalidValue("a trace is named by 32 hex digits, and a span by 16, as Traces shows them. Nothing was changed")
+    wanted, span = bytes.fromhex(trace_id), bytes.fromhex(span_id or "")
     with ctx.telemetry().read() as conn:
         found = [row for row in traces.trace_lookups(conn, wanted) if not span_id or row["span_id"] == span]
     able = [row for row in found if may_label(row)]

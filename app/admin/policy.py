@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from app.admin.context import AdminContext
-from app.admin.purge import find_namespace
+from app.admin.context import AdminContext, find_namespace
 from app.admin.record import ActResult, earlier, perform
 from app.admin.roles import authorise
-from app.errors import EngineConflict, Refused
+from app.errors import EngineConflict, InvalidValue, Refused
 from engine.records import score_json
 from engine.types import Normaliser, Policy, Switch
 from storage import policies
@@ -47,7 +46,7 @@ def set_switch(ctx: AdminContext, namespace: str, switch: str, operation_id: str
     try:
         wanted = Switch(switch)
     except ValueError as error:
-        raise Refused(f"{switch!r} is no switch; expected {', '.join(Switch)}. Nothing was changed") from error
+        raise InvalidValue(f"{switch!r} is no switch; expected {', '.join(Switch)}. Nothing was changed") from error
 
     def work() -> Mapping[str, Any]:
         for attempt in range(_TRIES):
@@ -69,7 +68,7 @@ def set_threshold(ctx: AdminContext, namespace: str, threshold: float | None, op
     if found:
         return found
     if threshold is not None and not (math.isfinite(threshold) and -1 <= threshold <= 1):
-        raise Refused(f"a threshold is a cosine from -1 to 1, not {threshold!r}. Nothing was changed")
+        raise InvalidValue(f"a threshold is a cosine from -1 to 1, not {threshold!r}. Nothing was changed")
     return policy_act(ctx, namespace, {"threshold": threshold}, operation_id, expected_version)
 
 
@@ -80,7 +79,7 @@ def set_normaliser(ctx: AdminContext, namespace: str, normaliser: str, operation
     if found:
         return found
     if normaliser not in set(Normaliser):
-        raise Refused(f"{normaliser!r} is no normaliser; expected {', '.join(Normaliser)}. Nothing was changed")
+        raise InvalidValue(f"{normaliser!r} is no normaliser; expected {', '.join(Normaliser)}. Nothing was changed")
     return policy_act(ctx, namespace, {"normaliser": normaliser}, operation_id, expected_version, kind="normaliser")
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.adapters.base import GatewayInfo, NamespaceInfo, Preview, PurgeInfo
+from app.adapters.base import GatewayInfo, Preview, PurgeInfo
 from app.admin import tokens
-from app.admin.context import AdminContext
-from app.admin.record import ActResult, earlier, perform
+from app.admin.context import AdminContext, find_namespace
+from app.admin.record import ActResult, after_a_change, earlier, perform
 from app.admin.roles import authorise
 from app.admin.stake import Stake, at_stake
 from app.errors import ActFailed, Refused
@@ -86,12 +86,14 @@ def purge(ctx: AdminContext, token: str, typed_name: str, operation_id: str) -> 
         done = ctx.engine.purge(namespace, operation_id)
         # Before the verification: what was hidden must be deleted some day, whatever comes of that.
         job = schedule_reclaim(ctx, done, not_before_ms=ctx.clock() + int(ctx.undo_window_s * 1000))
+        with after_a_change():
+            proof = verify_hidden(ctx, done, began_ms=began)
         return {
             "entries": done.entries,
             "via": str(done.via),
             "old_live": list(done.old_live),
             "new": done.new,
-            **verify_hidden(ctx, done, began_ms=began),
+            **proof,
             "undo_until_ms": job.not_before_ms,
         }
 
@@ -140,12 +142,13 @@ def undo_purge(ctx: AdminContext, purge_id: str, operation_id: str) -> ActResult
 
     def work() -> Mapping[str, Any]:
         restored = ctx.engine.undo(purge_id, operation_id)
-        live = set(_live(ctx, act.namespace))
-        if not set(restored.old_live) <= live:
-            raise ActFailed(f"the engine answered, but the generations of {act.namespace!r} that were hidden are not live again")
-        _cancel_reclaim(ctx, purge_id)
-        actions.record(ctx.ops, act_id=purge_id, event="undone", body={"undo": operation_id, "by": ctx.actor.name}, at_ms=ctx.clock())
-        visible = ctx.engine.visible(act.namespace)
+        with after_a_change():
+            live = set(_live(ctx, act.namespace))
+            if not set(restored.old_live) <= live:
+                raise ActFailed(f"the engine answered, but the generations of {act.namespace!r} that were hidden are not live again")
+            _cancel_reclaim(ctx, purge_id)
+            actions.record(ctx.ops, act_id=purge_id, event="undone", body={"undo": operation_id, "by": ctx.actor.name}, at_ms=ctx.clock())
+            visible = ctx.engine.visible(act.namespace)
         return {"purge_id": purge_id, "visible": visible.visible, "via": str(restored.via)}
 
     return perform(ctx, act_id=operation_id, kind="undo", namespace=act.namespace, parameters={"purge_id": purge_id}, work=work)
@@ -197,8 +200,3 @@ def _cancel_reclaim(ctx: AdminContext, act_id: str) -> None:
 def _live(ctx: AdminContext, namespace: str) -> tuple[str, ...]:
     found = find_namespace(ctx, namespace)
     return found.live if found else ()
-
-
-def find_namespace(ctx: AdminContext, namespace: str) -> NamespaceInfo | None:
-    """Return what the engine knows of this namespace, None when it has never heard of it."""
-    return next((row for row in ctx.engine.namespaces() if row.name == namespace), None)

@@ -5,13 +5,14 @@ An act that begins and leaves no outcome is evidence of a crash; the worker swee
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from app.admin.context import AdminContext
-from app.errors import AppError, Refused
+from app.errors import ActFailed, AppError, Refused
 from storage import actions
 from storage.errors import StorageError
 
@@ -25,6 +26,7 @@ class ActResult:
     """What came of an act. state: done | failed | pending (still going) | cancelled | undone | reclaimed.
 
     figures: what was counted and verified. repeated: this operation had been asked for before, and nothing was done now.
+    exit_code: of a program whose act did not succeed; it says whether it was refused, and so has changed nothing.
     """
 
     act_id: str
@@ -34,6 +36,7 @@ class ActResult:
     reason: str = ""
     figures: Mapping[str, Any] = field(default_factory=dict)
     repeated: bool = False
+    exit_code: int = AppError.exit_code
 
     @property
     def ok(self) -> bool:
@@ -110,8 +113,18 @@ def perform(
     except (AppError, StorageError) as error:
         reason = str(error)
         actions.record(ctx.ops, act_id=act_id, event="failed", body={"error": reason}, at_ms=ctx.clock())
-        return ActResult(act_id, kind, namespace, "failed", reason=reason)
+        code = error.exit_code if isinstance(error, AppError) else AppError.exit_code
+        return ActResult(act_id, kind, namespace, "failed", reason=reason, exit_code=code)
     if not finished:
         return ActResult(act_id, kind, namespace, "pending", figures=figures)
     actions.record(ctx.ops, act_id=act_id, event="done", body=figures, at_ms=ctx.clock())
     return ActResult(act_id, kind, namespace, "done", figures=figures)
+
+
+@contextlib.contextmanager
+def after_a_change() -> Iterator[None]:
+    """Make a refusal in here a failure: what came before it was done, and who reads `refused` would think that nothing was."""
+    try:
+        yield
+    except Refused as error:
+        raise ActFailed(str(error)) from error

@@ -15,7 +15,7 @@ from app.admin.record import ActResult, earlier, perform
 from app.admin.roles import authorise
 from app.analysis import score as fitting
 from app.analysis.score import Fitted, Pair
-from app.errors import ActFailed, Refused
+from app.errors import ActFailed, InvalidValue, Refused
 from engine.records import score_json
 from engine.types import Judging, Score, VerifyMode
 from engine.verify import score
@@ -41,9 +41,9 @@ def set_verification(ctx: AdminContext, namespace: str, changes: Mapping[str, An
         return found
     for name, value in changes.items():
         if name in _WORDS and value not in set(_WORDS[name]):
-            raise Refused(f"{value!r} is no {name}; expected {', '.join(_WORDS[name])}. Nothing was changed")
+            raise InvalidValue(f"{value!r} is no {name}; expected {', '.join(_WORDS[name])}. Nothing was changed")
         if name == "holdout_ratio" and value is not None and not 0 <= value <= 1:
-            raise Refused(f"a holdout is a share from 0 to 1, not {value!r}. Nothing was changed")
+            raise InvalidValue(f"a holdout is a share from 0 to 1, not {value!r}. Nothing was changed")
     return policy_act(ctx, namespace, changes, operation_id, expected_version, kind=KIND, note={})
 
 

@@ -11,7 +11,7 @@ from app.admin import tokens
 from app.admin.context import AdminContext
 from app.admin.record import ActResult, earlier, perform
 from app.admin.roles import authorise
-from app.errors import EngineRefused, EngineUnavailable, Refused
+from app.errors import EngineRefused, EngineUnavailable, InvalidValue, Refused
 from storage import actions, jobs
 from storage.reads import warmup as reads
 
@@ -68,7 +68,7 @@ def plan_warmup(ctx: AdminContext, namespace: str, limit: int = 100, since_ms: i
     """Return the plan of the `limit` most frequent misses since then (default: a day), less those whose answer is stored by now."""
     authorise(ctx.actor, "warmup", ctx.engine.capabilities)
     if not 1 <= limit <= MOST:
-        raise Refused(f"a warm-up takes 1 to {MOST} requests, not {limit}")
+        raise InvalidValue(f"a warm-up takes 1 to {MOST} requests, not {limit}")
     until = ctx.clock()
     since = until - DAY_MS if since_ms is None else since_ms
     with ctx.telemetry().read() as conn:

@@ -11,7 +11,7 @@ from app.cli import acts, backup, keys, normaliser, services, status, switch, up
 
 app = typer.Typer(
     name="cachescope",
-    epilog="Exit codes: 0 ok, 1 a failed act or something is down, 2 wrong usage, 3 cannot start, 4 refused.",
+    epilog="Exit codes: 0 done, 1 failed or something is down, 2 wrong usage or value, 3 cannot start, 4 refused, nothing changed.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

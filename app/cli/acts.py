@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import sys
+import math
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,9 @@ from app.cli.common import (
     FAILED,
     AsJson,
     Demo,
+    Name,
+    NameOrNone,
+    answer,
     complain,
     context,
     finish,
@@ -31,11 +35,12 @@ if TYPE_CHECKING:
     from app.admin.purge import PurgePreview
     from app.admin.warmup import WarmupPlan
 
-Name = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace, exactly: no patterns.")]
+_SPAN = re.compile(r"([1-9][0-9]{0,5})([mhd])")
+_UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def purge(
-    namespace: Annotated[str | None, typer.Argument(metavar="NAMESPACE", help="The namespace, exactly: no patterns.")] = None,
+    namespace: NameOrNone = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; needs --confirm.")] = False,
     confirm: Annotated[str | None, typer.Option("--confirm", help="The namespace's name once more, with --yes.")] = None,
     undo: Annotated[str | None, typer.Option("--undo", metavar="ID", help="Undo this purge, while its entries are there.")] = None,
@@ -50,12 +55,12 @@ def purge(
         raise typer.BadParameter("give a namespace, or --undo with the id of a purge")
     if yes and not undo and confirm is None:
         raise typer.BadParameter("--yes needs --confirm with the namespace's name")
-    from app.admin import actions
+    from app.admin import purge as purging
 
     with contextlib.closing(wired(demo)) as wiring:
         ctx = context(wiring)
         if undo:
-            result = actions.undo_purge(ctx, undo, new_operation_id())
+            result = purging.undo_purge(ctx, undo, new_operation_id())
             finish(
                 result,
                 as_json=as_json,
@@ -63,14 +68,14 @@ def purge(
             )
             return
         in_demo = wiring.config.demo
-        preview = actions.preview_purge(ctx, namespace or "")
+        preview = purging.preview_purge(ctx, namespace or "")
         if as_json and not yes:
             stake = dataclasses.asdict(preview.stake) if preview.stake else None
             show_json({**dataclasses.asdict(preview.preview), "stake": stake, "stake_unknown": preview.stake_unknown})
             return
         if not as_json:
             _show_preview(preview)
-        result = actions.purge(ctx, preview.token, _typed(preview.namespace, confirm if yes else None), new_operation_id())
+        result = purging.purge(ctx, preview.token, _typed(preview.namespace, confirm if yes else None), new_operation_id())
     figures = result.figures
     window_s = round(preview.undo_window_s)
     finish(
@@ -87,8 +92,7 @@ def purge(
 def _typed(namespace: str, confirmed: str | None) -> str:
     if confirmed is not None:
         return confirmed
-    print(f"Type the namespace's name to purge it ({plain(namespace)}): ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().rstrip("\r\n")
+    return answer(f"Type the namespace's name to purge it ({plain(namespace)}):")
 
 
 def _show_preview(found: PurgePreview) -> None:
@@ -116,7 +120,7 @@ def _stake(found: PurgePreview) -> str:
 
 
 def warm(
-    namespace: Annotated[str | None, typer.Argument(metavar="NAMESPACE", help="The namespace, exactly: no patterns.")] = None,
+    namespace: NameOrNone = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Most requests to warm.")] = 100,
     since: Annotated[str, typer.Option(help="How far back to look for misses: 30m, 24h, 7d.")] = "24h",
     tenant: Annotated[str | None, typer.Option(help="This tenant's misses only.")] = None,
@@ -128,30 +132,33 @@ def warm(
     """Plan a warm-up from the most frequent recorded misses; with --yes, run it and follow it."""
     if (namespace is None) == (cancel is None):
         raise typer.BadParameter("give a namespace, or --cancel with the id of a job")
-    from app.admin import actions
+    span_ms = _span_ms(since)
+    from app.admin import warmup
 
     with contextlib.closing(wired(demo)) as wiring:
         ctx = context(wiring)
         if cancel:
-            stopped = actions.cancel_job(ctx, cancel)
-            say("cancelled; requests under way are finished" if stopped else "it had ended already")
+            stopped = warmup.cancel_job(ctx, cancel)
+            if as_json:
+                show_json({"job_id": cancel, "cancelled": stopped})
+            else:
+                say("cancelled; requests under way are finished" if stopped else "it had ended already")
             return
-        plan = actions.plan_warmup(ctx, namespace or "", limit, ctx.clock() - _span_ms(since), tenant)
+        plan = warmup.plan_warmup(ctx, namespace or "", limit, ctx.clock() - span_ms, tenant)
         if not yes:
             _show_plan(plan, as_json=as_json)
             return
-        result = actions.start_warmup(ctx, plan.token, new_operation_id())
+        result = warmup.start_warmup(ctx, plan.token, new_operation_id())
         if not result.ok:
             finish(result, as_json=as_json, words="")
         _follow(ctx, str(result.figures["job_id"]), as_json=as_json)
 
 
 def _span_ms(text: str) -> int:
-    units = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
-    number, unit = text[:-1], text[-1:]
-    if unit not in units or not number.isdigit() or int(number) == 0:
+    found = _SPAN.fullmatch(text)
+    if not found:
         raise typer.BadParameter(f"--since takes minutes, hours or days, such as 30m, 24h or 7d, not {text!r}")
-    return int(number) * units[unit]
+    return int(found[1]) * _UNITS_MS[found[2]]
 
 
 def _show_plan(plan: WarmupPlan, *, as_json: bool) -> None:
@@ -218,25 +225,26 @@ def threshold(
     namespace: Name,
     value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="A cosine from -1 to 1, or `default`: the embedder's own.")] = None,
     history: Annotated[bool, typer.Option("--history", help="Show the recorded policies, newest first.")] = False,
-    restore: Annotated[int | None, typer.Option("--restore", metavar="VERSION", help="Restore this version; the switch stays.")] = None,
+    restore: Annotated[
+        int | None, typer.Option("--restore", min=0, metavar="VERSION", help="Restore this version; the switch stays.")
+    ] = None,
     demo: Demo = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the similarity from which a namespace's candidates may serve, set it, or go back to an earlier policy."""
     if sum((value is not None, history, restore is not None)) > 1:
         raise typer.BadParameter("a value, --history and --restore exclude each other")
-    from app.admin import actions
+    wanted = None if value is None else _cosine(value)
+    from app.admin import policy as policies
 
     with contextlib.closing(wired(demo)) as wiring:
         ctx = context(wiring)
         if history:
             _show_history(ctx, namespace, as_json=as_json)
             return
-        now = actions.policy_in_force(ctx, namespace)
+        now = policies.policy_in_force(ctx, namespace)
         if value is None and restore is None:
-            from app.admin.policy import as_json as policy_json
-
-            shown = {"namespace": namespace, "version": now.version, **policy_json(now)}
+            shown = {"namespace": namespace, "version": now.version, **policies.as_json(now)}
             if as_json:
                 show_json(shown)
             else:
@@ -244,9 +252,9 @@ def threshold(
                 table(["setting", "in force"], [(name, _in_force(name, one, default)) for name, one in shown.items()])
             return
         if restore is not None:
-            result = actions.restore_policy(ctx, namespace, restore, new_operation_id(), now.version)
+            result = policies.restore_policy(ctx, namespace, restore, new_operation_id(), now.version)
         else:
-            result = actions.set_threshold(ctx, namespace, _cosine(value or ""), new_operation_id(), now.version)
+            result = policies.set_threshold(ctx, namespace, wanted, new_operation_id(), now.version)
     after = result.figures.get("after", {})
     finish(
         result,
@@ -259,9 +267,12 @@ def _cosine(text: str) -> float | None:
     if text == "default":
         return None
     try:
-        return float(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"a threshold is a number from -1 to 1, or `default`, not {text!r}") from error
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not -1 <= value <= 1:
+        raise typer.BadParameter(f"a threshold is a number from -1 to 1, or `default`, not {text!r}")
+    return value
 
 
 _OWN = "the embedder's own"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.common import REFUSED, AsJson, Demo, complain, configure, say, show_json, table
+from app.cli.common import REFUSED, AsJson, Demo, answer, complain, configure, say, show_json, table
 
 if TYPE_CHECKING:
     from app.config import Config
@@ -83,10 +83,11 @@ def restore(
     if not yes:
         taken = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(manifest.taken_ms / 1000))
         names = [one.name for one in manifest.files if one.name in {database.name for database in wanted}]
-        say(f"{', '.join(names) or 'Nothing'} of {taken} will replace what is in {config.home}; that is kept in a folder beside it.")
+        tell = complain if as_json else say
+        tell(f"{', '.join(names) or 'Nothing'} of {taken} will replace what is in {config.home}; that is kept in a folder beside it.")
         if "cache.db" in names:
-            say("The cache then serves again what was purged since.")
-        if not typer.confirm("Restore?"):
+            tell("The cache then serves again what was purged since.")
+        if answer("Restore? [y/N]").strip().lower() not in {"y", "yes"}:
             complain("nothing was restored")
             raise typer.Exit(REFUSED)
     replaced = f"replaced-{backups.folder_name(time.time_ns() // 1_000_000)}"

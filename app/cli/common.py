@@ -21,6 +21,21 @@ if TYPE_CHECKING:
 Demo = Annotated[bool | None, typer.Option("--demo/--no-demo", help="The demo's own folder and stub model. Default: the setting `demo`.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+
+def named(name: str | None) -> str | None:
+    """Return the name. Raises BadParameter at one that no namespace and no tenant can have, as the gateway does."""
+    from engine.naming import fault
+
+    wrong = "is empty" if name is not None and not name.strip() else fault(name or "")
+    if wrong:
+        raise typer.BadParameter(f"the name {wrong}")
+    return name
+
+
+_NAMED = typer.Argument(metavar="NAMESPACE", help="The namespace, exactly: no patterns.", callback=named)
+Name = Annotated[str, _NAMED]
+NameOrNone = Annotated[str | None, _NAMED]
+
 # What JSON leaves as it is and a terminal acts on: DEL, C1 controls, marks that turn the direction of text.
 _UNSAFE = re.compile("[\u007f-\u009f\u202a-\u202e\u2066-\u2069]")
 
@@ -95,13 +110,21 @@ def _exit_code(error: Exception) -> int | None:
 
     if isinstance(error, AppError):
         return error.exit_code
-    from storage.errors import StorageError
+    from storage.errors import InUse, StorageError
 
+    if isinstance(error, InUse):
+        return REFUSED
     return FAILED if isinstance(error, StorageError) else None
 
 
 def complain(message: str) -> None:
     print(f"cachescope: {' '.join(message.split())}", file=sys.stderr)
+
+
+def answer(question: str) -> str:
+    """Ask on stderr; return the line that is typed, '' when there is none to read."""
+    print(f"{question} ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().rstrip("\r\n")
 
 
 def say(message: str = "") -> None:
@@ -155,5 +178,6 @@ def finish(result: ActResult, *, as_json: bool, words: str) -> None:
         say(words)
         say(f"audit record {result.act_id}")
     if not result.ok:
-        complain(f"{result.kind} {result.state}: {result.reason or 'see the audit'} (audit record {result.act_id})")
-        raise typer.Exit(FAILED)
+        what = "refused" if result.exit_code == REFUSED else result.state
+        complain(f"{result.kind} {what}: {result.reason or 'see the audit'} (audit record {result.act_id})")
+        raise typer.Exit(result.exit_code)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.common import AsJson, Demo, context, finish, new_operation_id, say, show_json, table, wired
+from app.cli.common import AsJson, Demo, context, finish, named, new_operation_id, say, show_json, table, wired
 
 if TYPE_CHECKING:
     from app.adapters.base import KeyInfo
@@ -27,7 +27,7 @@ Versions = Annotated[list[str] | None, typer.Option("--model-version", help="A m
 
 @app.command("create")
 def create(
-    tenant: Annotated[str, typer.Argument(help="The tenant whose requests carry this key.")],
+    tenant: Annotated[str, typer.Argument(help="The tenant whose requests carry this key.", callback=named)],
     namespace: Namespaces = None,
     model_version: Versions = None,
     scope: Scope = "",
@@ -35,10 +35,10 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make a key. It is shown once: only its hash is kept."""
-    from app.admin import actions
+    from app.admin.keys import create_key
 
     with contextlib.closing(wired(demo)) as wiring:
-        result, key = actions.create_key(
+        result, key = create_key(
             context(wiring),
             tenant,
             new_operation_id(),
@@ -87,10 +87,10 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Revoke a key: requests with it are refused within a second."""
-    from app.admin import actions
+    from app.admin.keys import revoke_key
 
     with contextlib.closing(wired(demo)) as wiring:
-        result = actions.revoke_key(context(wiring), key_id, new_operation_id())
+        result = revoke_key(context(wiring), key_id, new_operation_id())
     finish(result, as_json=as_json, words=f"key {key_id} is revoked")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import AsJson, Demo, context, finish, new_operation_id, plain, say, show_json, wired
+from app.cli.common import AsJson, Demo, Name, context, finish, new_operation_id, plain, say, show_json, wired
 
 
 class Kind(StrEnum):
@@ -25,18 +25,18 @@ _METAVAR = "[none|whitespace|template|sql|python]"
 
 
 def normaliser(
-    namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace, exactly: no patterns.")],
+    namespace: Name,
     wanted: Annotated[Kind | None, typer.Argument(metavar=_METAVAR, help="Without it: show what is set.")] = None,
     demo: Demo = None,
     as_json: AsJson = False,
 ) -> None:
     """Show which spellings of a request share a key in a namespace, or set it. Entries made under another one are not served."""
-    from app.admin import actions
+    from app.admin import policy
     from app.views.normalisers import MEANS
 
     with contextlib.closing(wired(demo)) as wiring:
         ctx = context(wiring)
-        now = actions.policy_in_force(ctx, namespace)
+        now = policy.policy_in_force(ctx, namespace)
         if wanted is None:
             kind = now.normaliser.value
             if as_json:
@@ -44,7 +44,7 @@ def normaliser(
             else:
                 say(f"{plain(namespace)}: {kind} ({MEANS[kind]}), policy version {now.version}")
             return
-        result = actions.set_normaliser(ctx, namespace, wanted.value, new_operation_id(), now.version)
+        result = policy.set_normaliser(ctx, namespace, wanted.value, new_operation_id(), now.version)
     after = result.figures.get("after", {})
     finish(
         result,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import REFUSED, AsJson, Demo, complain, context, finish, new_operation_id, plain, say, show_json, wired
+from app.cli.common import REFUSED, AsJson, Demo, Name, complain, context, finish, new_operation_id, plain, say, show_json, wired
 
 
 class Wanted(StrEnum):
@@ -29,19 +29,19 @@ _MEANS = {
 
 
 def switch(
-    namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace, exactly: no patterns.")],
+    namespace: Name,
     wanted: Annotated[Wanted | None, typer.Argument(metavar="[on|exact-only|off]", help="Without it: show what is set.")] = None,
     new: Annotated[bool, typer.Option("--new", help="The namespace has no entry and no policy yet, and its name is right.")] = False,
     demo: Demo = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a namespace may serve, or set it: on, exact-only or off. Nothing is deleted; `on` brings all back."""
-    from app.admin import actions
+    from app.admin import policy
 
     with contextlib.closing(wired(demo)) as wiring:
         ctx = context(wiring)
         if wanted is None:
-            now = actions.policy_in_force(ctx, namespace)
+            now = policy.policy_in_force(ctx, namespace)
             if as_json:
                 show_json({"namespace": namespace, "switch": now.switch.value, "version": now.version})
             else:
@@ -57,7 +57,7 @@ def switch(
                 f"If the name is right: cachescope switch {plain(namespace)} {wanted.value} --new"
             )
             raise typer.Exit(REFUSED)
-        result = actions.set_switch(ctx, namespace, wanted.value, new_operation_id())
+        result = policy.set_switch(ctx, namespace, wanted.value, new_operation_id())
     before, after = result.figures.get("before", {}), result.figures.get("after", {})
     finish(
         result,

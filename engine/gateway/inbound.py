@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,15 +13,13 @@ from engine.errors import InvalidRequest
 from engine.gateway.errors import RawHeaders
 from engine.gateway.headers import NAMED, NO_HEADERS, read
 from engine.gateway.nesting import MAX_NESTING, too_deep
+from engine.naming import fault
 
 DEFAULT_NAMESPACE = "default"
-MAX_NAME_CHARS = 200
 
 # How much of a body above the limit is still read before the answer: a client that is writing would not see it otherwise.
 _DRAIN_RATIO = 4
 _DRAIN_S = 5.0
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Inbound(NamedTuple):
@@ -96,10 +93,9 @@ def _title(header: bytes) -> str:
 
 def checked_name(value: str, what: str) -> str:
     """Return the name as it stands. Raises InvalidRequest when it is too long or holds control characters."""
-    if len(value) > MAX_NAME_CHARS:
-        raise InvalidRequest(f"{what} has {len(value)} characters; at most {MAX_NAME_CHARS} are allowed", code="invalid_header")
-    if _CONTROL.search(value):
-        raise InvalidRequest(f"{what} holds control characters", code="invalid_header")
+    wrong = fault(value)
+    if wrong:
+        raise InvalidRequest(f"{what} {wrong}", code="invalid_header")
     return value
 
 

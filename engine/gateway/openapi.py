@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.control import MAX_SCOPE_CHARS
-from engine.gateway.inbound import MAX_NAME_CHARS
+from engine.naming import MAX_NAME_CHARS
 from engine.records import MAX_TTL_S, MAX_VERSION, MAX_WEIGHT
 from engine.types import Judging, Normaliser, Outcome, Switch, VerifyMode
 from engine.verify import score

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from engine.types import Entry, EntryHead, LeaseState, RemovalCause, ServingKey, VectorRow
+
+if TYPE_CHECKING:  # an operator's act on the store needs no vectors, and numpy takes a tenth of a second
+    import numpy as np
+    from numpy.typing import NDArray
 
 Removed = Callable[[RemovalCause, int], None]
 """Called with a cause and how many entries left the store for it, as far as the store itself removed them."""

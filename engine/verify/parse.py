@@ -12,7 +12,7 @@ import orjson
 
 from engine.verify import english, letters, names, quantities, signs, units
 from engine.verify.chinese import read as read_chinese
-from engine.verify.written import raised, spelled
+from engine.verify.written import raised, rated, spelled
 
 VERSION = 4  # part of every parse: parses of another version are never compared
 _BEGIN = f'{{"v":{VERSION},'
@@ -76,7 +76,8 @@ def parse(text: str) -> str:
     only if they have one digest), h hash of a text that was cut.
     """
     exact = unicodedata.normalize("NFC", text[:MAX_CHARS].encode("utf-8", "replace").decode())[:MAX_CHARS]
-    clean = raised(_AREA.sub(r" sq\1", spelled(exact)))
+    one_form = rated(exact)
+    clean = raised(_AREA.sub(r" sq\1", spelled(one_form)))
     clean = unicodedata.normalize("NFKC", clean)[: 2 * MAX_CHARS]
     clean = clean.replace("’", "'").replace("‘", "'")
     lang = language(clean)
@@ -88,7 +89,7 @@ def parse(text: str) -> str:
     reader = read_chinese if lang == "zh" else english.read
     fields = reader(clean, found.rest, lang)
     entities.extend(fields.pop("e"))
-    spans, pictures = signs.read(exact)
+    spans, pictures = signs.read(one_form)
     by_case, capitals = letters.read(exact)
     record: dict[str, Any] = {
         "v": VERSION,

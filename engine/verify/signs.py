@@ -12,9 +12,10 @@ import re
 import unicodedata
 from collections import Counter
 
+from engine.verify import lexicon_en as lexicon
 from engine.verify import units
 from engine.verify.sight import NOTHING, Piece, Sight
-from engine.verify.written import BLANK, TAKEN, command, written
+from engine.verify.written import BLANK, DIGITS, LENGTHS, TAKEN, command, written
 
 MAX_SPANS = 64
 _SPAN_CHARS = 48  # of a span as it is kept; a longer one ends in a digest of all of it
@@ -35,6 +36,8 @@ _APART = re.compile(r"\s[.?!。？！]\s*$")  # a text whose last sentence ends 
 _SYMMETRIC = frozenset(("", *"and or vs versus 和 与 跟 同 及 或 还是".split()))
 _BRACKETS = {")": "([", "]": "[(", "}": "{"}  # an interval may be open on one side
 _IDENTIFIER = re.compile(r"\w+$")
+_AREA = re.compile(rf"(?:{'|'.join(sorted(set(LENGTHS.values())))})\^[23]$")
+_COUNT = re.compile(rf"(?:[\d{DIGITS}]|(?:^|[\s-])(?:{'|'.join(lexicon.NUMBER_WORDS)}))$", re.I)
 _QUOTES = frozenset("'\"")
 _ENDING = frozenset(".,;:!?")
 _SOFT = frozenset(",;:")
@@ -230,7 +233,16 @@ def _written(pieces: list[Piece], place: int, run: list[int]) -> str:
 
 
 def _ordered(found: list[tuple[str, str]]) -> list[str]:
-    """Return the spans, each once; those that only an `and` parts stand in one order, for they have none."""
+    """Return the spans, each once; those that only an `and` parts stand in one order, for they have none.
+
+    So do areas and volumes where one at most has a value, which is then marked: 20 m² in square feet, how many square feet are 20 m².
+    """
+    counted = {place for place, (span, prose) in enumerate(found) if _AREA.match(span) and _COUNT.search(prose)}
+    free = [f"# {span}" if place in counted else span for place, (span, _) in enumerate(found) if _AREA.match(span)]
+    if free and len(counted) <= 1:
+        found = [pair for pair in found if not _AREA.match(pair[0])]
+    else:
+        free = []
     groups: list[list[str]] = []
     for span, prose in found:
         if groups and prose.strip("\"' ,、").lower() in _SYMMETRIC:
@@ -240,7 +252,7 @@ def _ordered(found: list[tuple[str, str]]) -> list[str]:
     spans = dict.fromkeys(span for group in groups for span in sorted(group))
     # Identifiers are names: in any order, and begun with a capital where a sentence begins.
     names = sorted({span.casefold() for span in spans if _IDENTIFIER.match(span)})
-    return [*(span for span in spans if not _IDENTIFIER.match(span)), *names]
+    return [*(span for span in spans if not _IDENTIFIER.match(span)), *names, *sorted(set(free))]
 
 
 def _bounded(spans: list[str]) -> list[str]:

@@ -42,7 +42,7 @@ _STRESS = re.compile(
     r"(?<![\w*])(?:(\*{2,3})(?=[^\W\d_]{2})([^*\n]{1,200}?[^\W\d_])\1|\*(?=[^\W\d_]{2}[^*\n]* )([^*\n]{1,200}?[^\W\d_])\*)(?![\w*])"
 )
 _SMILES = {")": "🙂", "(": "🙁", "D": "😀", "P": "😛"}
-_LENGTHS = {
+LENGTHS = {
     form: name
     for name, forms in {"m": "m meter meters metre metres", "km": "km kilometer kilometers kilometre kilometres", "cm": "cm centimeter centimeters centimetre centimetres",
                         "mm": "mm millimeter millimeters", "ft": "ft foot feet", "in": "inch inches", "mi": "mile miles", "yd": "yard yards"}.items()
@@ -51,7 +51,17 @@ _LENGTHS = {
 _HAN_AREAS = {"平方米": "m^2", "平米": "m^2", "平方公里": "km^2", "平方千米": "km^2", "平方厘米": "cm^2", "平方英尺": "ft^2", "立方米": "m^3", "立方厘米": "cm^3"}  # fmt: skip
 _OPERATORS = {"plus": "+", "minus": "-", "times": "*", "multiplied by": "*", "divided by": "/", "to": "-", "through": "-", "~": "-", "到": "-", "至": "-", "加": "+", "加上": "+", "减": "-",
               "减去": "-", "乘": "*", "乘以": "*", "除以": "/", "x": "*"}  # fmt: skip
-_DIGITS = "零〇一二两三四五六七八九十百千"
+DIGITS = "零〇一二两三四五六七八九十百千"
+# Speeds and rates, each with its slash: without one the safe mode could not tell them from a length and a size. Case is a unit's: Mb, MB.
+_RATES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"\s?(?<![A-Za-z/])(?:k(?:m/h(?:r|our)?|ph|mh)|(?:km|kilomet(?:er|re)s?) (?:per|an) hour)(?![A-Za-z/])", re.I | re.A), " km/h"),
+    (re.compile(r"\s?(?<![A-Za-z/])(?:mi/h(?:r|our)?|mi(?:les?)? (?:per|an) hour)(?![A-Za-z/])", re.I | re.A), " mph"),
+    (re.compile(r"(?<![A-Za-z/])([KMGTk])(?:(b)|(B))(?:ps|/sec| per second)(?![A-Za-z/])", re.A), lambda m: f"{m[1].upper()}{m[2] or m[3]}/s"),
+    (re.compile(r"(?<![A-Za-z/])(kilo|mega|giga|tera)(?:(bits?)|bytes?)(?: per second|/s(?:ec)?)(?![A-Za-z/])", re.I | re.A),
+     lambda m: f"{m[1][0].upper()}{'b' if m[2] else 'B'}/s"),
+    (re.compile(r"(?:公里|千米)(?:每小时|/(?:小时|h))"), " km/h"),
+    (re.compile(r"(?:时速|每小时)(?:为|是)?(\d+(?:\.\d+)?)\s?(?:公里|千米)(?![每/])"), r"\1 km/h"),
+)  # fmt: skip
 
 _STEPS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     # What other rules compare: dates, times, and abbreviations whose slash is none.
@@ -68,10 +78,10 @@ _STEPS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (re.compile(r"\b([cf]) sharp\b", re.I), r"\1#"),
     (re.compile(r"(?<=\d)(\s?)([kcmd]?m|ft|in|mi|yd)([23])\b", re.A), r" \2^\3"),
     (re.compile(r"(?<=\d)(\s?)(sq\.?\s?(?:m|ft|km)|sqm|sqft)\b", re.A), lambda m: " " + re.sub(r"sq\.?\s?", "", m[2]) + "^2"),
-    (re.compile(rf"\b(square|cubic)\s+({'|'.join(_LENGTHS)})\b", re.I), lambda m: f"{_LENGTHS[m[2].lower()]}^{2 if m[1][0] in 'sS' else 3}"),
+    (re.compile(rf"\b(square|cubic)\s+({'|'.join(LENGTHS)})\b", re.I), lambda m: f"{LENGTHS[m[2].lower()]}^{2 if m[1][0] in 'sS' else 3}"),
     (re.compile("|".join(_HAN_AREAS)), lambda m: f" {_HAN_AREAS[m[0]]} "),
     (re.compile(r"\b(\d+(?:\.\d+)?)\s*(?:degrees?|°)?\s*([CF]\b)?\s*below (?:zero|freezing)\b", re.I), r"-\1 degrees \2"),
-    (re.compile(rf"(?<![抱欺辜肩担胜自])(?:零下|负)(?=[\d{_DIGITS}])([{_DIGITS}]*)"), lambda m: " -" + (_han(m[1]) if m[1] else "")),
+    (re.compile(rf"(?<![抱欺辜肩担胜自])(?:零下|负)(?=[\d{DIGITS}])([{DIGITS}]*)"), lambda m: " -" + (_han(m[1]) if m[1] else "")),
     (re.compile(r"(?<=\d)\s*(?:(plus|minus|times|multiplied by|divided by|to|through)\s+|(加上?|减去?|乘以?|除以|到|至|[~x])\s*)(?=-?\d)", re.I),
      lambda m: " " + _OPERATORS[(m[1] or m[2]).lower()] + " "),
     (re.compile(rf"\b(?:minus|negative)\s+(?:(?=\d)|({'|'.join(en.NUMBER_WORDS)})\b)", re.I), lambda m: "-" + (str(en.NUMBER_WORDS[m[1].lower()]) if m[1] else "")),
@@ -101,6 +111,13 @@ def written(text: str) -> str:
 def command(text: str) -> bool:
     """Return whether the text holds a command, its flag, or speaks of files by a pattern."""
     return _COMMAND.search(text) is not None
+
+
+def rated(text: str) -> str:
+    """Return the text with km/h, kilometres per hour and 公里每小时 as km/h, Mbps as Mb/s."""
+    for pattern, form in _RATES:
+        text = pattern.sub(form, text)
+    return text
 
 
 def spelled(text: str) -> str:

