@@ -89,11 +89,17 @@ class Knob:
 
 @dataclass(frozen=True, slots=True)
 class Semantic:
-    """The optimum if prompts that one answer served, or that a person labelled so, were one prompt; None where it was not computed."""
+    """The optimum if prompts that one answer served, or that a person labelled so, were one prompt; None where it was not computed.
+
+    had, kept: the hits that were recorded, and those of a cache that keeps entries until they expire with the semantic hits that were
+    served. Valued as those of `high` are, a group's hits alike.
+    """
 
     links: int
     merged_keys: int
     high: Amount | None
+    had: Amount | None = None
+    kept: Amount | None = None
     why_not: str = ""
 
 
@@ -148,10 +154,10 @@ class Findings:
         any lifetime, or with semantic matches if those were computed and reach further."""
         low = self.at_lifetime.low.less(self.recorded)
         high = self.any_lifetime.high.less(self.recorded)
-        if self.semantic.high is not None:
-            wider = self.semantic.high.less(total(self.recorded, self.served_semantic))
-            high = _greater(high, wider) if wider.hits else high
-        return low, _greater(high, low)
+        if self.semantic.high is not None and self.semantic.had is not None:
+            wider = self.semantic.high.less(self.semantic.had)
+            high = greater(high, wider) if wider.hits else high
+        return low, greater(high, low)
 
     @property
     def exact_lookups(self) -> float:
@@ -231,7 +237,8 @@ def ends_from_json(stored: Mapping[str, Any]) -> Ends:
     return Ends(Amount(**stored["low"]), Amount(**stored["high"]), int(stored["replayed"]), float(stored["lookups"]))
 
 
-def _greater(a: Amount, b: Amount) -> Amount:
+def greater(a: Amount, b: Amount) -> Amount:
+    """Return the greater of each; what only one knows is its."""
     return Amount(
         max(a.hits, b.hits),
         b.ms if a.ms is None else a.ms if b.ms is None else max(a.ms, b.ms),
@@ -271,7 +278,8 @@ def from_json(stored: Mapping[str, Any]) -> Findings:
         values[name] = Bounds(Amount(**one["low"]), Amount(**one["high"]), one["method"])
     values["known"] = Known(**values["known"])
     semantic = values["semantic"]
-    values["semantic"] = Semantic(**{**semantic, "high": None if semantic["high"] is None else Amount(**semantic["high"])})
+    merged = {name: None if semantic[name] is None else Amount(**semantic[name]) for name in ("high", "had", "kept")}
+    values["semantic"] = Semantic(**{**semantic, **merged})
     values["tournament"] = tuple(Contestant(**{**one, "saved": Amount(**one["saved"])}) for one in values["tournament"])
     for name in ("space_curve", "ttl_curve"):
         values[name] = tuple(CurvePoint(**{**one, "saved": Amount(**one["saved"])}) for one in values[name])

@@ -45,6 +45,17 @@ class _Worth:
         return Amount(sums["hits"], sums.get("ms"), sums.get("usd"))
 
 
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """A stream as it was recorded. hit: (n,) of its requests. place: key -> its number, 0…m-1."""
+
+    requests: Stream
+    worth: _Worth
+    hit: Flags
+    known: Known
+    place: Mapping[str, int]
+
+
 def analyse(
     events: Sequence[Event],
     *,
@@ -64,17 +75,18 @@ def analyse(
     exact = [event for event in events if not event.semantic]
     if not exact:
         return None
-    requests, worth, hits, known = _stream(exact, rate)
+    recorded = _stream(exact, rate)
+    requests, worth = recorded.requests, recorded.worth
     space = ttl.space(requests, ttl_ms)
     capacity = max(1, space.most)
-    recorded, replayed = worth.of(hits), worth.of(optimum.unlimited(requests, ttl_ms=ttl_ms))
+    kept = optimum.unlimited(requests, ttl_ms=ttl_ms)
     step()
     at_lifetime = _bounds(requests, worth, capacity, ttl_ms, step)
     any_lifetime = _bounds(requests, worth, capacity, NO_LIMIT, step)
     best = worth.usd if worth.usd is not None else np.ones(requests.keys)
     fixed = worth.of(optimum.best_fixed(requests, best[requests.ids] * worth.counts, capacity, ttl_ms=ttl_ms))
     tournament = tuple(_tournament(requests, worth, capacity, ttl_ms, step))
-    semantic_hits, semantic = _semantic(events, groups, ttl_ms, rate, why_no_groups)
+    semantic_hits, semantic = _semantic(events, recorded, kept, groups=groups, ttl_ms=ttl_ms, why_not=why_no_groups)
     step()
     lru, method = _lru(requests, worth)
     lifetimes = _lifetimes(requests, worth, ttl_ms)
@@ -83,12 +95,12 @@ def analyse(
         keys=len({event.key for event in exact}),
         rate=rate,
         left_out=dict(left_out or {}),
-        known=known,
+        known=recorded.known,
         ttl_ms=float(ttl_ms),
         capacity=space.most / rate,
-        recorded=recorded,
+        recorded=worth.of(recorded.hit),
         served_semantic=semantic_hits,
-        replayed=replayed,
+        replayed=worth.of(kept),
         at_lifetime=at_lifetime,
         any_lifetime=any_lifetime,
         fixed=fixed,
@@ -103,7 +115,7 @@ def analyse(
     return _with_knobs(found)
 
 
-def _stream(events: Sequence[Event], rate: float) -> tuple[Stream, _Worth, Flags, Known]:
+def _stream(events: Sequence[Event], rate: float) -> _Recorded:
     """Return the stream with an entry's store put before its first hit where it was stored earlier, and what its hits save."""
     refused = 0
     sizes, ms, usd = (dict[str, list[float]]() for _ in range(3))
@@ -135,7 +147,7 @@ def _stream(events: Sequence[Event], rate: float) -> tuple[Stream, _Worth, Flags
     )
     told = [len(one) / len(place) for one in (sizes, ms, usd)]
     known = Known("bytes" if sizes else "entries", told[0], told[1], told[2], refused)
-    return requests, worth, np.array([row[2] for row in rows], dtype=np.bool_), known
+    return _Recorded(requests, worth, np.array([row[2] for row in rows], dtype=np.bool_), known, place)
 
 
 def _when(row: tuple[int, int, bool, float]) -> int:
@@ -215,34 +227,41 @@ def _lifetimes(requests: Stream, worth: _Worth, ttl_ms: int) -> tuple[CurvePoint
     return tuple(found)
 
 
-def _semantic(events: Sequence[Event], groups: Mapping[str, str] | None, ttl_ms: int, rate: float, why_not: str) -> tuple[Amount, Semantic]:
-    """Return what semantic hits saved, and the most that a cache saves to which each group of keys is one prompt."""
+def _semantic(
+    events: Sequence[Event], exact: _Recorded, kept: Flags, *, groups: Mapping[str, str] | None, ttl_ms: int, why_not: str
+) -> tuple[Amount, Semantic]:
+    """Return what semantic hits saved, and the most that a cache saves to which each group of keys is one prompt.
+
+    exact, kept: the lookups without semantic hits, and which of them would hit in a cache that loses nothing. What any hit saves is told by
+    its group here: with a price of its own, one whose sender told none would be worth less than the hit that is to be won in its place.
+    """
     served = [event for event in events if event.semantic]
+    joined = groups or {}
+    merged = [Event(e.at_ms, joined.get(e.key, e.key), e.hit or e.semantic, False, e.age_ms, e.size_bytes, e.ms, e.usd) for e in events]
+    whole = _stream(merged, 1 / exact.worth.scale)
+    of_key = np.array([whole.place[joined.get(key, key)] for key in exact.place], np.int64)
+    of_served = np.array([whole.place[joined.get(event.key, event.key)] for event in served], np.int64)
+
+    def amount(hit: Flags | None) -> Amount:
+        """Return what these hits save with the semantic ones that were served."""
+        ids, counts = of_served, np.ones(of_served.size)
+        if hit is not None:
+            ids, counts = np.concatenate((ids, of_key[exact.requests.ids[hit]])), np.concatenate((counts, exact.worth.counts[hit]))
+        return changed(whole.worth, ids=ids, counts=counts).of(np.ones(ids.size, np.bool_))
+
     if groups is None:
-        amount = Amount(len(served) / rate, _total(served, "ms", rate), _total(served, "usd", rate))
-        return amount, Semantic(0, 0, None, why_not)
-    merged = [Event(e.at_ms, groups.get(e.key, e.key), e.hit or e.semantic, False, e.age_ms, e.size_bytes, e.ms, e.usd) for e in events]
-    requests, worth, _, _ = _stream(merged, rate)
-    amount = Amount(
-        len(served) / rate,
-        None if worth.ms is None else _total(served, "ms", rate) or 0.0,
-        None if worth.usd is None else _total(served, "usd", rate) or 0.0,
-    )
-    high = worth.of(optimum.unlimited(requests, ttl_ms=ttl_ms))
-    return amount, Semantic(len(groups), len({event.key for event in merged}), high)
-
-
-def _total(events: Sequence[Event], name: str, rate: float) -> float | None:
-    known = [value for event in events if (value := getattr(event, name)) is not None and math.isfinite(value) and value >= 0]
-    return sum(known) / rate if known else None
+        return amount(None), Semantic(0, 0, None, why_not=why_not)
+    high = whole.worth.of(optimum.unlimited(whole.requests, ttl_ms=ttl_ms))
+    return amount(None), Semantic(len(groups), len(whole.place), high, amount(exact.hit), amount(kept))
 
 
 def _with_knobs(found: Findings) -> Findings:
     knobs = [Knob("keep", found.replayed.less(found.recorded))]
+    # The replay does not know of entries that were made anew before they expired: what it misses and the record has was won already.
+    had = regret.greater(found.replayed, found.recorded)
     longest = max(found.ttl_curve[-1].at, 4 * found.ttl_ms)
     longer = (point for point in found.ttl_curve if point.at in {2 * found.ttl_ms, 4 * found.ttl_ms, longest})
-    knobs += (Knob("lifetime", point.saved.less(found.replayed), point.at, point.space) for point in longer)
-    if found.semantic.high is not None:
-        gain = found.semantic.high.less(regret.total(found.replayed, found.served_semantic))
-        knobs.append(Knob("semantic", gain))
+    knobs += (Knob("lifetime", point.saved.less(had), point.at, point.space) for point in longer)
+    if found.semantic.high is not None and found.semantic.kept is not None and found.semantic.had is not None:
+        knobs.append(Knob("semantic", found.semantic.high.less(regret.greater(found.semantic.kept, found.semantic.had))))
     return changed(found, knobs=tuple(knobs))

@@ -32,6 +32,13 @@ EVERY_MS: Final = 600_000
 SLOW_EVERY_MS: Final = 3_600_000  # a week changes little in ten minutes
 MOST_NAMESPACES: Final = 50
 MOST_LOOKUPS: Final = 100_000  # above it a sample of the keys: some six seconds of one core
+# Misses that no setting could have made hits: the client wanted none, or a fault hid what was stored.
+_NO_SETTING: Final = {
+    "request": "asked for a fresh answer",
+    "tier_fault": "during a fault of the cache",
+    "cache_fault": "during a fault of the cache",
+    "control_stale": "during a fault of the cache",
+}
 MOST_READ: Final = 2 * MOST_LOOKUPS  # held at once, whatever a few keys' share of the traffic is: some 100 MB
 
 
@@ -167,8 +174,9 @@ class Prepared:
 
 
 def prepare(rows: Sequence[StreamRow]) -> Prepared:
-    """Return which rows to replay. A request that was coalesced came before its answer; one held out was sent upstream on purpose; and
-    where the sender names entries, a key that never had one may not be stored."""
+    """Return which rows to replay. A request that was coalesced came before its answer; one held out was sent upstream on purpose; one
+    whose client wants a fresh answer, or that a fault kept from its entry, misses under every setting; and where the sender names entries,
+    a key that never had one may not be stored."""
     stored = {row.key for row in rows if row.entry_id}
     kept, left_out = [], Counter[str]()
     for row in rows:
@@ -176,6 +184,8 @@ def prepare(rows: Sequence[StreamRow]) -> Prepared:
             left_out[row.outcome.replace("_", " ")] += 1
         elif row.held_out:
             left_out["held out"] += 1
+        elif row.outcome == "miss" and row.reason in _NO_SETTING:
+            left_out[_NO_SETTING[row.reason]] += 1
         elif stored and row.key not in stored:
             left_out["never stored"] += 1
         else:
@@ -209,7 +219,8 @@ def _groups(ctx: AdminContext, namespace: str, rows: Sequence[StreamRow], *, sam
         return None, "the keys are a sample, and links between them are lost in it"
     owner = {row.entry_id: _key(row) for row in rows if row.entry_id and row.outcome in {"miss", "exact_hit"}}
     with ctx.ops.read() as conn:
-        words = {(label.prompt_hash, label.candidate_id): label.serves for label in labels.list(conn, namespace=namespace)}
+        newest_first = labels.list(conn, namespace=namespace)
+    words = {(label.prompt_hash, label.candidate_id): label.serves for label in reversed(newest_first)}  # a pair's newest word counts
     by_prompt: dict[str, list[str]] = {}
     links = []
     for row in rows:

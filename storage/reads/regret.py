@@ -32,6 +32,7 @@ class StreamRow:
     cost_usd: float | None
     saved_usd: float | None
     prompt_hash: str
+    reason: str = ""
 
 
 def busiest(conn: Connection, window: Window, *, limit: int) -> list[tuple[str, int]]:

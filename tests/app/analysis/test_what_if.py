@@ -87,7 +87,25 @@ def test_semantic_links_raise_the_upper_end_alone() -> None:
     assert found.semantic.high is not None
     assert found.semantic.high.hits == 375  # of 400 lookups all but the first of 25 prompts
     assert found.regret[1].hits == 375 - 175 - 175
-    assert analysed(given, why_no_groups="no label").semantic == regret.Semantic(0, 0, None, "no label")
+    assert analysed(given, why_no_groups="no label").semantic == regret.Semantic(0, 0, None, why_not="no label")
+
+
+@pytest.mark.parametrize("told", [0.01, None])
+def test_a_semantic_hit_without_a_price_is_worth_what_it_would_be_on_the_other_side(told: float | None) -> None:
+    """25 pairs of prompts: one of each is asked for 20 times, the other 19 times after it and served by its entry, once it missed."""
+    given = []
+    for i in range(1_000):
+        number, second, missed = i % 50 % 25, i % 50 >= 25, i < 50
+        usd = 0.01 if missed or not second else told
+        key = f"{'b' if second else 'a'}{number}"
+        given.append(Event(i * 1_000, key, not second and not missed, second and not missed, 1.0, 9.0, usd=usd))
+    found = analysed(given, groups=regret.groups((f"a{x}", f"b{x}") for x in range(25)))
+    knob = next(knob for knob in found.knobs if knob.name == "semantic")
+    assert (knob.gain.hits, knob.gain.usd) == (25, pytest.approx(0.25))
+    assert found.served_semantic == Amount(475, None, pytest.approx(4.75))  # type: ignore[arg-type]
+    assert analysed(given, why_no_groups="no label").served_semantic == Amount(475, None, pytest.approx(4.75))  # type: ignore[arg-type]
+    low, high = found.regret
+    assert (low.usd, high.usd) == (0, pytest.approx(0.25))
 
 
 def test_an_entry_stored_before_the_window_may_hit_in_it() -> None:

@@ -179,15 +179,59 @@ def test_what_no_setting_could_change_is_left_out() -> None:
     rows = [
         ROW,
         dataclasses.replace(ROW, outcome="coalesced"),
-        dataclasses.replace(ROW, outcome="miss", held_out=True),
+        dataclasses.replace(ROW, outcome="miss", held_out=True, reason="holdout"),
+        dataclasses.replace(ROW, outcome="miss", reason="request"),
+        dataclasses.replace(ROW, outcome="miss", reason="tier_fault"),
+        dataclasses.replace(ROW, outcome="miss", reason="control_stale"),
         dataclasses.replace(ROW, outcome="miss", key="bb", entry_id=""),
         dataclasses.replace(ROW, outcome="miss", entry_id=""),  # its key was stored at another time
     ]
     prepared = regret.prepare(rows)
-    assert prepared.events == (rows[0], rows[4])
-    assert prepared.left_out == {"coalesced": 1, "held out": 1, "never stored": 1}
-    unnamed = [dataclasses.replace(row, entry_id="") for row in rows[3:]]
+    assert prepared.events == (rows[0], rows[7])
+    assert prepared.left_out == {
+        "coalesced": 1,
+        "held out": 1,
+        "asked for a fresh answer": 1,
+        "during a fault of the cache": 2,
+        "never stored": 1,
+    }
+    unnamed = [dataclasses.replace(row, entry_id="") for row in rows[6:]]
     assert regret.prepare(unnamed).left_out == {}  # a sender that names no entries tells nothing by it
+
+
+def test_clients_that_ask_for_fresh_answers_are_no_reason_to_tune(wired: Wiring) -> None:
+    """Ten keys are refreshed every ten minutes and never evicted; every other lookup hits, with a lifetime of half an hour."""
+    made = []
+    for minute in range(600):
+        told = {"key": f"key {minute % 10}", "entry_id": f"e{minute % 10}", "upstream_ms": 500.0, "cost_usd": 0.02}
+        refresh = minute // 10 % 2 == 0
+        told |= {"reason": "request"} if refresh else {"entry_age_s": 600.0, "entry_bytes": 900, "saved_ms": 500.0, "saved_usd": 0.02}
+        start_ns = (NOW - 36_000_000 + minute * 60_000) * 1_000_000
+        made.append(Made(minute, start_ns=start_ns, outcome="miss" if refresh else "exact_hit", extra=told))
+    with contextlib.closing(open_telemetry(wired.config.storage_settings(), write=True)) as store:
+        spans.write(store, [batch(*made)], now_ms=NOW)
+    ctx = context(wired)
+    policies.append(ctx.ops, namespace="faq", version=1, policy={"ttl_s": 1_800.0}, actor="ann", act_id="a", at_ms=NOW)
+    analysed(ctx)
+    result = stored(ctx)["faq"].result
+    assert result is not None
+    found = findings.from_json(result)
+    assert found.left_out == {"asked for a fresh answer": 300}
+    assert (found.lookups, found.recorded.hits) == (300, 300)
+    assert ([end.hits for end in found.regret], found.best_knob, found.worth_it) == ([0, 0], None, False)
+
+
+def test_a_pair_s_newest_word_links_it_or_not(wired: Wiring) -> None:
+    ctx = context(wired)
+    rows = [
+        dataclasses.replace(ROW, outcome="miss"),
+        dataclasses.replace(ROW, key="bb", outcome="semantic_hit", prompt_hash="p2"),
+        dataclasses.replace(ROW, key="cc", outcome="miss", entry_id="e3", prompt_hash="p3"),
+    ]
+    said = (("p2", False, "ann", 1), ("p2", True, "bob", 2), ("p3", True, "ann", 1), ("p3", False, "bob", 2))
+    for prompt_hash, serves, actor, at_ms in said:
+        labels.put(ctx.ops, labels.Label("faq", prompt_hash, "e1", 0.9, serves, actor, at_ms))
+    assert regret._groups(ctx, "faq", rows, sampled=False) == ({"aa g1": "aa g1", "bb g1": "aa g1"}, "")
 
 
 def test_labels_and_served_matches_link_prompts(wired: Wiring) -> None:
