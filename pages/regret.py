@@ -5,7 +5,7 @@ import streamlit as st
 from app.charts import regret as charts
 from app.ui import chrome, granularity_panel, handles, panels, regret_panel, states, tables
 from app.ui.text import literal
-from app.views import regret, words
+from app.views import regret, regret_rows, words
 
 chrome.open_page("Regret & capacity", bar=False)
 horizon, namespace = regret_panel.choose()
@@ -21,24 +21,25 @@ def body() -> None:
     row = view.chosen
     if row is not None and row.findings is not None:
         found = row.findings
-        chrome.dials(regret.dials(row, horizon))
-        panels.chart(charts.bracket(view.rows), rows=regret.namespace_rows(view), key="bracket")
+        chrome.dials(regret.dials(row, view))
+        panels.chart(charts.bracket(view.rows), rows=regret_rows.namespace_rows(view), key="bracket")
         regret_panel.course(horizon, namespace, now)
         st.markdown(f"**What each knob would have won in namespace {literal(words.name(row.namespace))}**")
         share = {"of its lookups": tables.percent_bar("of its lookups"), "hits": tables.number("hits")}
-        tables.show(regret.knob_rows(found), alt="What each knob would have won", columns=share)
+        tables.show(regret_rows.knob_rows(found), alt="What each knob would have won", columns=share)
         left, right = st.columns(2)
         with left:
-            panels.chart(charts.spaces(found), rows=regret.space_rows(found), key="spaces")
+            panels.chart(charts.spaces(found), rows=regret_rows.space_rows(found), key="spaces")
         with right:
-            panels.chart(charts.lifetimes(found), rows=regret.lifetime_rows(found), key="lifetimes")
+            panels.chart(charts.lifetimes(found), rows=regret_rows.lifetime_rows(found), key="lifetimes")
         st.markdown("**Policies on the recorded stream, at shares of today's space**")
-        rows = regret.tournament_rows(found)
+        rows = regret_rows.tournament_rows(found)
         bars = {name: tables.percent_bar(name) for name in rows[0] if name.startswith("missed")}
         tables.show(rows, alt="Miss ratio of each policy at shares of today's space", columns=bars)
-        st.caption(literal(" · ".join(regret.notes(row))))
-    else:
-        tables.show(regret.namespace_rows(view), alt="Namespaces without an analysis")
+        st.caption(literal(" · ".join(regret_rows.notes(row))))
+    elif view.rows:
+        tables.show(regret_rows.namespace_rows(view), alt="Namespaces without an analysis")
+    regret_panel.apart(view)
     st.caption(f"Read at {words.clock(now)} UTC · all times are UTC")
 
 

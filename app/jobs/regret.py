@@ -27,9 +27,7 @@ from storage.slots import SLOTS, slot
 from storage.store import Store
 
 KIND: Final = "regret"
-HORIZONS_MS: Final = {"24h": 86_400_000, "7d": 604_800_000}
-EVERY_MS: Final = 600_000
-SLOW_EVERY_MS: Final = 3_600_000  # a week changes little in ten minutes
+EVERY_MS: Final = min(past.EVERY_MS.values())
 MOST_NAMESPACES: Final = 50
 MOST_LOOKUPS: Final = 100_000  # above it a sample of the keys: some six seconds of one core
 # Misses that no setting could have made hits: the client wanted none, or a fault hid what was stored.
@@ -63,12 +61,12 @@ def run(run: JobRun) -> Mapping[str, Any]:
 def _waiting(ctx: AdminContext, telemetry: Store, now: int) -> list[tuple[int, str, str, int]]:
     """Return (computed at, horizon, namespace, lookups) of what is due, the oldest first."""
     found = []
-    for horizon, length in HORIZONS_MS.items():
+    for horizon, length in past.LENGTH_MS.items():
         with ctx.ops.read() as conn:
             computed = analyses.ages(conn, kind=KIND, horizon=horizon)
         with telemetry.read() as conn:
             busiest = reads.busiest(conn, Window.of(now - length, now), limit=MOST_NAMESPACES)
-        every = EVERY_MS // 2 if horizon == "24h" else SLOW_EVERY_MS
+        every = past.EVERY_MS[horizon] if past.EVERY_MS[horizon] > EVERY_MS else EVERY_MS // 2  # the job comes a little early at times
         found += [(computed.get(name, 0), horizon, name, n) for name, n in busiest if now - computed.get(name, 0) >= every]
     return sorted(found)
 
@@ -78,7 +76,7 @@ def _analyse(  # noqa: PLR0917 - one call
 ) -> analyses.Analysis:
     with telemetry.read() as conn:
         kept_from_ms = horizons(conn).raw_ms
-    window = Window.of(max(kept_from_ms, now - HORIZONS_MS[horizon]), now)
+    window = Window.of(max(kept_from_ms, now - past.LENGTH_MS[horizon]), now)
     with telemetry.read() as conn:
         refused = _refusal(conn, namespace, window)
         rows, rate = ([], 0.0) if refused else _sample(conn, namespace, window, lookups)

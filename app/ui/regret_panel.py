@@ -7,7 +7,7 @@ import streamlit as st
 from app.charts import regret as charts
 from app.ui import chrome, handles, panels, states, tables
 from app.ui.text import literal
-from app.views import regret, regret_past, words
+from app.views import regret, regret_past, regret_rows, words
 from app.views.regret import Regret
 from storage.reads.window import Scope, Window
 
@@ -83,7 +83,18 @@ def waiting(view: Regret) -> bool:
         st.error(f"The last analysis failed at {at} UTC: {literal(view.job.error)}", icon=":material/error:")
     if (told := regret.left_out(view)) and view.chosen is not None and view.chosen.findings is not None:
         st.warning(literal(told), icon=":material/filter_alt:")
-    if not view.rows and not view.failures:
+    if not view.rows and not view.past and not view.failures:
         how = "The worker does so every ten minutes, once lookups are recorded:"
         states.empty("Nothing has been computed yet", how, "cachescope worker")
-    return bool(view.rows)
+    return bool(view.rows or view.past)
+
+
+def apart(view: Regret) -> None:
+    """Draw the namespaces that are in no sum of the page, with the reason; nothing where there is none."""
+    if view.past:
+        near = words.age(regret_past.NEAR_MS[view.horizon])
+        st.markdown("**Not counted above**")
+        st.caption(
+            f"Analysed last more than {near} ago: since then without lookups, not among the busiest namespaces, or the worker did not run."
+        )
+        tables.show(regret_rows.past_rows(view), alt="Namespaces whose newest analysis is not of this time")

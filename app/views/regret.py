@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from app.analysis.regret import FEW, Amount, Ends, Findings, Knob, ends, from_json, whole
 from app.views import regret_past, words
@@ -22,7 +22,6 @@ OPS = "Record of acts"
 SOURCES = (OPS,)
 KIND: Final = "regret"
 HORIZONS: Final = {"24h": "the last 24 hours", "7d": "the last 7 days"}
-EVERY_MS: Final = {"24h": 600_000, "7d": 3_600_000}  # how often the worker computes them
 MOST_TOLD: Final = 5
 LATE: Final = 3  # times that, after which an analysis is called old
 POLICY_NAMES: Final = {
@@ -63,13 +62,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Regret:
-    """chosen: the namespace whose curves are drawn: the one picked, else the one with the most to win."""
+    """rows: of the namespaces shown; past: of those whose newest analysis ended too long ago to be one of this time with the others.
+
+    chosen: the namespace whose curves are drawn: the one picked, else the one with the most to win.
+    """
 
     horizon: str
     now_ms: int
     sentence: str
     bad: bool
     rows: tuple[Row, ...]
+    past: tuple[Row, ...]
     chosen: Row | None
     job: Job | None
     worker_age_ms: int | None
@@ -83,7 +86,7 @@ class Regret:
     @property
     def old(self) -> bool:
         at = self.computed_ms
-        return at is not None and self.now_ms - at > LATE * EVERY_MS[self.horizon]
+        return at is not None and self.now_ms - at > LATE * regret_past.EVERY_MS[self.horizon]
 
     @property
     def refused(self) -> tuple[Row, ...]:
@@ -96,12 +99,29 @@ def load(ops: Callable[[], Store], *, horizon: str, namespace: str | None, now_m
     part = attempt(OPS, lambda: _read(ops(), horizon), hides="every number of this page")
     if part.value is None:
         failures = (part.failure,) if part.failure else ()
-        return Regret(horizon, now_ms, "The analyses cannot be read", True, (), None, None, None, failures)
+        return Regret(horizon, now_ms, "The analyses cannot be read", True, (), (), None, None, None, failures)
     rows, job, beat_ms = part.value
-    shown = tuple(row for row in rows if namespace is None or row.namespace == namespace)
-    chosen = max(shown, key=_prize, default=None)
-    sentence, bad = _sentence(shown, chosen, horizon)
-    return Regret(horizon, now_ms, sentence, bad, shown, chosen, job, None if beat_ms is None else now_ms - beat_ms, ())
+    wanted = [row for row in rows if namespace is None or row.namespace == namespace]
+    shown = tuple(row for row in wanted if now_ms - row.analysis.end_ms <= regret_past.NEAR_MS[horizon])
+    past = tuple(row for row in wanted if row not in shown)
+    chosen = max(shown, key=by_prize, default=None)
+    if chosen is None and past:
+        newest = max(past, key=lambda row: row.analysis.end_ms)
+        age = words.age(now_ms - newest.analysis.end_ms)
+        sentence, bad = (
+            f"No analysis of {HORIZONS[horizon]}: the newest, of namespace {words.name(newest.namespace)}, ended {age} ago",
+            False,
+        )
+    else:
+        sentence, bad = _sentence(shown, chosen, _time(horizon, chosen, now_ms))
+    return Regret(horizon, now_ms, sentence, bad, shown, past, chosen, job, None if beat_ms is None else now_ms - beat_ms, ())
+
+
+def _time(horizon: str, row: Row | None, now_ms: int) -> str:
+    """Return what the analysis is of, in words: the time up to now only as long as it is not old."""
+    if row is None or now_ms - row.analysis.end_ms <= LATE * regret_past.EVERY_MS[horizon]:
+        return HORIZONS[horizon]
+    return f"the {HORIZONS[horizon].removeprefix('the last ')} to {words.instant(row.analysis.end_ms)[5:16]} UTC"
 
 
 def names(ops: Callable[[], Store], horizon: str) -> tuple[str, ...]:
@@ -126,7 +146,7 @@ def _row(analysis: Analysis) -> Row:
         return Row(analysis, None, unreadable=True)
 
 
-def _prize(row: Row) -> tuple[bool, bool, float, float, bool, int]:
+def by_prize(row: Row) -> tuple[bool, bool, float, float, bool, int]:
     """Order namespaces by whether tuning is worth it, by what their best knob wins, then by their traffic."""
     best = row.findings.best_knob if row.findings else None
     gain = best.gain if best else Amount(0.0)
@@ -134,8 +154,7 @@ def _prize(row: Row) -> tuple[bool, bool, float, float, bool, int]:
     return row.findings is not None, bool(row.findings and row.findings.worth_it), gain.usd or 0.0, gain.hits, told, row.analysis.lookups
 
 
-def _sentence(rows: Sequence[Row], chosen: Row | None, horizon: str) -> tuple[str, bool]:
-    time = HORIZONS[horizon]
+def _sentence(rows: Sequence[Row], chosen: Row | None, time: str) -> tuple[str, bool]:
     if chosen is None:
         return f"No analysis of {time} has been computed yet", False
     found = chosen.findings
@@ -184,11 +203,11 @@ def range_words(low: float | None, high: float | None, told: Callable[[float | N
     return ends[0] if len(ends) == 1 else f"up to {ends[1]}" if not low else " to ".join(ends)
 
 
-def _hits(value: float | None) -> str:
+def hits_words(value: float | None) -> str:
     return words.NO_DATA if value is None else words.count(round(value))
 
 
-def dials(row: Row, horizon: str) -> list[Dial]:
+def dials(row: Row, view: Regret) -> list[Dial]:
     """Return the regret in money, hits and time, the hits recorded, and the space of today."""
     found = row.findings
     if found is None:
@@ -200,9 +219,9 @@ def dials(row: Row, horizon: str) -> list[Dial]:
         Dial(
             "Regret, money",
             range_words(low.usd, high.usd, words.money),
-            f"in {HORIZONS[horizon]}; {words.money(saved)} was saved" if saved is not None else "no lookup has a price",
+            f"in {_time(view.horizon, row, view.now_ms)}; {words.money(saved)} was saved" if saved is not None else "no lookup has a price",
         ),
-        Dial("Regret, hits", range_words(low.hits, high.hits, _hits), n),
+        Dial("Regret, hits", range_words(low.hits, high.hits, hits_words), n),
         Dial("Regret, time", range_words(low.ms, high.ms, words.duration_ms), "waiting that hits would have saved"),
         Dial(
             "Missed today",
@@ -226,7 +245,9 @@ def front(day: Regret, past: Sequence[Point] = ()) -> Dial:
     now = whole(ends(one) for one in found)
     if now is None:
         lookups = sum(row.usable for row in day.rows)
-        why = f"too little data: {words.count(lookups)} usable lookups, {FEW} needed in a namespace" if day.rows else "not computed yet"
+        why = f"too little data: {words.count(lookups)} usable lookups, {FEW} needed in a namespace"
+        if not day.rows:
+            why = "no analysis of the last 24 hours" if day.past else "not computed yet"
         if day.refused:
             first = day.refused[0]
             why = f"not told of {words.name(first.namespace, 24)}: {first.refused}"
@@ -235,9 +256,11 @@ def front(day: Regret, past: Sequence[Point] = ()) -> Dial:
     worst = f"; most in {words.name(day.chosen.namespace, 24)}" if day.chosen and len(found) > 1 else ""
     if day.refused:
         worst += f"; without {words.many(len(day.refused), 'namespace', 'namespaces')} whose telemetry is sampled"
-    hits = f"{range_words(low.hits, high.hits, _hits)} hits, {_parts(now)} of lookups"
+    if day.past:
+        worst += f"; without {words.many(len(day.past), 'namespace', 'namespaces')} not analysed of late"
+    hits = f"{range_words(low.hits, high.hits, hits_words)} hits, {_parts(now)} of lookups"
     detail = f"{hits if high.usd is not None else _parts(now) + ' of lookups'}; n = {words.count(now.replayed)} in 24 h{worst}"
-    value = range_words(low.usd, high.usd, words.money) if high.usd is not None else f"{range_words(low.hits, high.hits, _hits)} hits"
+    value = range_words(low.usd, high.usd, words.money) if high.usd is not None else f"{range_words(low.hits, high.hits, hits_words)} hits"
     end_ms = max(row.analysis.end_ms for row in day.rows if row.findings is not None)
     told, good = _against(now, past, end_ms)
     age = f"computed {words.age(day.now_ms - (day.computed_ms or day.now_ms))} ago{', old' if day.old else ''}"
@@ -267,123 +290,8 @@ def _parts(of: Ends) -> str:
     return range_words(*of.ratios, lambda value: words.ratio(value or 0.0))
 
 
-def namespace_rows(view: Regret) -> list[dict[str, Any]]:
-    rows = []
-    for row in sorted(view.rows, key=_prize, reverse=True):
-        found = row.findings
-        shown: dict[str, Any] = {"namespace": words.name(row.namespace), "lookups": row.analysis.lookups}
-        if found is None:
-            why = "written by another version" if row.unreadable else row.refused or f"too little data ({words.count(row.usable)} usable)"
-            rows.append({**shown, "best knob": why, "age": words.age(view.now_ms - row.analysis.at_ms)})
-            continue
-        low, high = found.regret
-        best = found.best_knob
-        rows.append(
-            {
-                **shown,
-                "regret": range_words(low.usd, high.usd, words.money),
-                "regret, hits": range_words(low.hits, high.hits, _hits),
-                "best knob": knob_words(best, found) if best else "none wins a hit",
-                "wins": gain_words(best.gain, found.lookups / found.rate) if best else "",
-                "worth it": "yes" if found.worth_it else "no",
-                "best fixed set": words.money(found.fixed.usd) if found.fixed.usd is not None else _hits(found.fixed.hits),
-                "recorded": words.money(found.recorded.usd) if found.recorded.usd is not None else _hits(found.recorded.hits),
-                "method": f"{found.at_lifetime.method}; any lifetime: {found.any_lifetime.method}",
-                "age": words.age(view.now_ms - row.analysis.at_ms),
-            }
-        )
-    return rows
-
-
-def knob_rows(found: Findings) -> list[dict[str, Any]]:
-    return [
-        {
-            "knob": knob_words(knob, found),
-            "hits": round(knob.gain.hits),
-            "of its lookups": min(100.0, knob.gain.hits / max(1.0, found.lookups / found.rate) * 100),
-            "money": words.money(knob.gain.usd),
-            "time": words.duration_ms(knob.gain.ms),
-            "space it takes": "" if knob.space is None else space_words(knob.space, found),
-        }
-        for knob in found.knobs
-    ]
-
-
-def tournament_rows(found: Findings) -> list[dict[str, Any]]:
-    """Return each policy's miss ratio at each share of today's space, what saves most at a quarter of it first, Belady's as the limit."""
-    shares = sorted({one.share for one in found.tournament}, reverse=True)
-    ratio = {(one.policy, one.share): one for one in found.tournament}
-    rows = []
-    for policy in sorted(
-        POLICY_NAMES, key=lambda name: (name == "belady", -(ratio[name, 0.25].saved.usd or 0.0), ratio[name, 0.25].miss_ratio)
-    ):
-        row: dict[str, Any] = {"policy": POLICY_NAMES[policy]}
-        for share in shares:
-            row[f"missed at {share * 100:.0f} %"] = ratio[policy, share].miss_ratio * 100
-        rows.append({**row, "saved at 25 %": words.money(ratio[policy, 0.25].saved.usd)})
-    return rows
-
-
-def space_rows(found: Findings) -> list[dict[str, Any]]:
-    plain = dict(found.lru_curve)
-    return [
-        {
-            "space": space_words(point.at, found),
-            "missed, today's lifetime": point.miss_ratio * 100,
-            "missed, no expiry": plain[point.at] * 100 if point.at in plain else None,
-            "hits": round(point.saved.hits),
-            "n": found.lookups,
-            "saved": words.money(point.saved.usd),
-            "time saved": words.duration_ms(point.saved.ms),
-        }
-        for point in found.space_curve
-    ]
-
-
-def lifetime_rows(found: Findings) -> list[dict[str, Any]]:
-    return [
-        {
-            "lifetime": words.age(point.at) + (" (today)" if point.at == found.ttl_ms else ""),
-            "missed": point.miss_ratio * 100,
-            "hits": round(point.saved.hits),
-            "n": found.lookups,
-            "saved": words.money(point.saved.usd),
-            "time saved": words.duration_ms(point.saved.ms),
-            "space it takes": "" if point.space is None else space_words(point.space, found),
-        }
-        for point in found.ttl_curve
-    ]
-
-
 def left_out(view: Regret) -> str:
     """Return which of the namespaces shown no number is of, and why; '' where there is none."""
     told = [f"{words.name(row.namespace, 40)}: {row.refused}" for row in sorted(view.refused, key=lambda row: -row.analysis.lookups)]
     more = f"; and {words.many(len(told) - MOST_TOLD, 'namespace', 'namespaces')} more" if len(told) > MOST_TOLD else ""
     return f"Not judged, for telemetry is sampled: {'; '.join(told[:MOST_TOLD])}{more}" if told else ""
-
-
-def notes(row: Row) -> list[str]:
-    """Return what the numbers rest on, in words: sample, sizes, prices, lookups left out, semantic matches."""
-    found = row.findings
-    if found is None:
-        return []
-    told = [f"{words.span(row.analysis.start_ms, row.analysis.end_ms)}, computed at {words.instant(row.analysis.at_ms)} UTC"]
-    if found.rate < 1:
-        told.append(f"a sample of {words.ratio(found.rate)} of the keys, chosen by their hash; amounts are scaled up")
-    keys = words.count(found.keys)
-    told.append(f"sizes known for {words.ratio(found.known.sizes)} of {keys} keys, prices for {words.ratio(found.known.usd)}")
-    if found.known.sizes and (found.known.sizes < 1 or found.known.usd < 1):
-        told.append("the others count as the median")
-    if not found.known.sizes:
-        told.append("no size is known, so space is counted in entries")
-    if found.known.refused:
-        told.append(f"{words.count(found.known.refused)} sizes, times or prices below 0 or infinite were not used")
-    told += (f"left out: {words.count(n)} {reason}" for reason, n in sorted(found.left_out.items()) if n)
-    told.append(
-        f"semantic matches: {found.semantic.why_not}"
-        if found.semantic.high is None
-        else f"semantic matches: {words.count(found.semantic.links)} prompts linked, so the upper end takes linked prompts as one"
-    )
-    told.append(f"lifetime from the {row.analysis.parameters.get('ttl_from', 'default')}")
-    told.append(f"curve without expiry: {found.lru_method}")
-    return told

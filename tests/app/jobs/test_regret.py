@@ -18,6 +18,7 @@ from app.analysis import regret as findings
 from app.jobs import ahead, regret
 from app.jobs.run import JobRun
 from app.views import regret as shown
+from app.views import regret_rows
 from app.wiring import Wiring
 from storage import analyses, jobs, labels, policies, spans
 from storage.analyses import Analysis
@@ -146,7 +147,7 @@ def test_what_a_sampler_left_is_not_replayed_and_the_reason_is_shown(wired: Wiri
     assert (found["faq"].result is None) == refused
     faq, whole = (shown.load(lambda: ctx.ops, horizon="24h", namespace=name, now_ms=NOW) for name in ("faq", None))
     dial = shown.front(faq)
-    best = next(row["best knob"] for row in shown.namespace_rows(whole) if row["namespace"] == "faq")
+    best = next(row["best knob"] for row in regret_rows.namespace_rows(whole) if row["namespace"] == "faq")
     said = [faq.sentence, dial.detail, best, shown.left_out(whole)]
     assert [("lookups of it outlived a sampler" in one) for one in said] == [refused] * 4
     assert ("without 1 namespace whose telemetry is sampled" in shown.front(whole).detail) == refused

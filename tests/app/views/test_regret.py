@@ -11,7 +11,7 @@ import pytest
 from app.analysis import regret as analysis
 from app.analysis.what_if import analyse
 from app.charts import regret as charts
-from app.views import regret, words
+from app.views import regret, regret_past, regret_rows, words
 from app.wiring import Wiring
 from storage import analyses, jobs
 from storage.analyses import Analysis
@@ -61,11 +61,11 @@ def test_worth_a_look_names_namespace_knob_money_and_space(wired: Wiring, found:
     assert view.sentence.startswith("Worth a look in namespace faq: a lifetime of 23 h ")
     assert "of its lookups) in the last 24 hours, in " in view.sentence
     assert "$" in view.sentence
-    assert [dial.label for dial in regret.dials(view.chosen, "24h")][:2] == ["Regret, money", "Regret, hits"]
-    rows = regret.namespace_rows(view)
+    assert [dial.label for dial in regret.dials(view.chosen, view)][:2] == ["Regret, money", "Regret, hits"]
+    rows = regret_rows.namespace_rows(view)
     assert [row["namespace"] for row in rows] == ["faq", "docs"]
     assert (rows[0]["worth it"], rows[1]["best knob"]) == ("yes", "too little data (90 usable)")
-    assert "left out: 3 coalesced" in regret.notes(view.chosen)
+    assert "left out: 3 coalesced" in regret_rows.notes(view.chosen)
     assert regret.names(wired.ops, "24h") == ("docs", "faq")
 
 
@@ -90,6 +90,34 @@ def test_too_little_old_and_unreadable_are_said(wired: Wiring, found: analysis.F
     assert load(wired).job is not None
 
 
+def test_an_analysis_of_another_time_is_in_no_sum_no_choice_and_no_sentence(wired: Wiring, found: analysis.Findings) -> None:
+    calm = analyse(events(ttl_ms=30 * HOUR_MS), ttl_ms=30 * HOUR_MS)
+    put(wired, "quiet", found, at_ms=NOW - 6 * 86_400_000)
+    view = load(wired)
+    assert (view.rows, view.chosen, view.bad) == ((), None, False)
+    assert view.sentence == "No analysis of the last 24 hours: the newest, of namespace quiet, ended 6 d ago"
+    assert (regret.front(view).value, regret.front(view).detail) == ("no data", "no analysis of the last 24 hours")
+    put(wired, "faq", calm)
+    view, alone = load(wired), load(wired, "faq")
+    assert [row.namespace for row in view.rows] == ["faq"]
+    assert view.sentence == alone.sentence
+    assert not view.bad
+    assert regret.front(view).value == regret.front(alone).value
+    assert "without 1 namespace not analysed of late" in regret.front(view).detail
+    assert [(row["namespace"], row["age"]) for row in regret_rows.past_rows(view)] == [("quiet", "6 d")]
+    assert regret.names(wired.ops, "24h") == ("faq", "quiet")
+
+
+def test_a_sentence_names_the_time_of_an_analysis_that_was_put_off(wired: Wiring, found: analysis.Findings) -> None:
+    put(wired, "faq", found)
+    late = load(wired, now_ms=NOW + regret_past.NEAR_MS["24h"])
+    assert "in the 24 hours to 03-31 23:33 UTC" in late.sentence
+    assert late.chosen is not None
+    assert "in the 24 hours to 03-31 23:33 UTC" in regret.dials(late.chosen, late)[0].detail
+    assert load(wired, now_ms=NOW + regret_past.NEAR_MS["24h"] + 1).chosen is None
+    assert "in the last 24 hours" in load(wired, now_ms=NOW + 3 * 600_000).sentence
+
+
 def test_a_missing_store_is_a_state_of_its_own() -> None:
     view = regret.load(no_ops, horizon="24h", namespace=None, now_ms=NOW)
     assert [failure.source for failure in view.failures] == [regret.OPS]
@@ -103,12 +131,12 @@ def test_without_prices_amounts_are_hits(wired: Wiring) -> None:
     view = load(wired)
     assert view.chosen is not None
     assert "up to $" not in view.sentence
-    assert regret.dials(view.chosen, "24h")[0].value == "no data"
+    assert regret.dials(view.chosen, view)[0].value == "no data"
     chart = charts.bracket(view.rows)
     assert chart.title == "Regret by namespace, in hits"
     assert "<b>" not in str(chart.figure.data[0].y)
-    assert "no size is known, so space is counted in entries" in regret.notes(view.chosen)
-    assert regret.space_rows(unpriced)[-1]["space"].endswith("entries")
+    assert "no size is known, so space is counted in entries" in regret_rows.notes(view.chosen)
+    assert regret_rows.space_rows(unpriced)[-1]["space"].endswith("entries")
 
 
 def test_figures_mark_today_on_a_fixed_axis(found: analysis.Findings, tmp_path: Path) -> None:
@@ -123,16 +151,16 @@ def test_figures_mark_today_on_a_fixed_axis(found: analysis.Findings, tmp_path: 
 
 
 def test_tables_hold_the_figures_numbers(found: analysis.Findings) -> None:
-    assert [row["missed"] for row in regret.lifetime_rows(found)] == [point.miss_ratio * 100 for point in found.ttl_curve]
-    assert {row["n"] for row in [*regret.lifetime_rows(found), *regret.space_rows(found)]} == {found.lookups}
-    assert sum(" (today)" in row["lifetime"] for row in regret.lifetime_rows(found)) == 1
-    assert regret.tournament_rows(found)[-1]["policy"] == "Belady, offline"
-    assert len(regret.knob_rows(found)) == len(found.knobs)
+    assert [row["missed"] for row in regret_rows.lifetime_rows(found)] == [point.miss_ratio * 100 for point in found.ttl_curve]
+    assert {row["n"] for row in [*regret_rows.lifetime_rows(found), *regret_rows.space_rows(found)]} == {found.lookups}
+    assert sum(" (today)" in row["lifetime"] for row in regret_rows.lifetime_rows(found)) == 1
+    assert regret_rows.tournament_rows(found)[-1]["policy"] == "Belady, offline"
+    assert len(regret_rows.knob_rows(found)) == len(found.knobs)
 
 
 @pytest.mark.parametrize(("low", "high", "told"), [(0.0, 2.0, "up to 2"), (1.0, 2.0, "1 to 2"), (2.0, 2.0, "2"), (None, None, "no data")])
 def test_ranges_in_words(low: float | None, high: float | None, told: str) -> None:
-    assert regret.range_words(low, high, regret._hits) == told
+    assert regret.range_words(low, high, regret.hits_words) == told
 
 
 def test_the_overview_s_dial_is_the_sum_over_namespaces_with_its_age(wired: Wiring, found: analysis.Findings) -> None:
@@ -150,11 +178,11 @@ def test_the_overview_s_dial_is_the_sum_over_namespaces_with_its_age(wired: Wiri
 
 
 def test_the_overview_s_dial_says_that_there_is_nothing(wired: Wiring) -> None:
-    assert (regret.front(load(wired), load(wired)).value, regret.front(load(wired), load(wired)).detail) == ("no data", "not computed yet")
+    assert (regret.front(load(wired)).value, regret.front(load(wired)).detail) == ("no data", "not computed yet")
     put(wired, "faq", None)
-    assert "90 usable lookups, 200 needed" in regret.front(load(wired), load(wired)).detail
+    assert "90 usable lookups, 200 needed" in regret.front(load(wired)).detail
     failed = regret.load(no_ops, horizon="24h", namespace=None, now_ms=NOW)
-    assert regret.front(failed, failed).detail == "it cannot be read"
+    assert regret.front(failed).detail == "it cannot be read"
 
 
 def test_regret_of_a_part_of_the_traffic_says_that_it_is_of_the_whole() -> None:
