@@ -192,7 +192,7 @@ def batched(part: ArrayLike, whole: ArrayLike, *, seed: int = 0) -> Ratio | None
     spread = ratio * (1 - ratio)
     if error2 <= 0 or spread <= 0:
         return Ratio(ratio, ratio, ratio, batches)
-    t = _student(batches - 1)
+    t = student(batches - 1)
     design = error2 * total / spread * (t / _Z[0.95]) ** 2
     return Ratio(ratio, *_limits(ratio, spread / error2, t), batches, design)
 
@@ -220,7 +220,7 @@ def _stretched(found: Ratio | None, by: float) -> Ratio | None:
     return Ratio(found.ratio, max(0.0, low), min(1.0, high), found.clusters, None if found.design is None else found.design * by**2)
 
 
-def _student(freedom: int) -> float:
+def student(freedom: int) -> float:
     """Return the 97.5 % quantile of Student's t, within 0.001 from 4 degrees of freedom on (Cornish and Fisher's expansion)."""
     z = _Z[0.95]
     terms = [(z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384]

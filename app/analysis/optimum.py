@@ -6,7 +6,7 @@ hit saves. Intervals longer than the lifetime are infeasible.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,11 +29,12 @@ class Intervals:
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """low <= the value of the optimum <= high. method: FOO or PFOO, which gave the upper end."""
+    """low <= the value of the optimum <= high. method: FOO or PFOO, which gave the upper end; high_by: (n,) it by request."""
 
     low: float
     high: float
     method: str
+    high_by: Floats = field(compare=False, default_factory=lambda: np.zeros(0))
 
 
 @kernel
@@ -163,24 +164,25 @@ def intervals(requests: Stream, values: Floats, *, ttl_ms: int = NO_LIMIT) -> In
     return Intervals(start, end, requests.sizes[requests.ids[start]], values[end], requests.n)
 
 
-def pfoo_high(found: Intervals, capacity: int) -> float:
-    """Return an upper bound of the value: the cheapest intervals by footprint (size · length) for their value, until capacity · time is
-    used up. Source: Berger, Beckmann, Harchol-Balter, "Practical bounds on optimal caching", SIGMETRICS 2018, PFOO-L.
+def pfoo_high(found: Intervals, capacity: int) -> Floats:
+    """Return (k,) the shares (0…1) of the intervals whose value together is an upper bound: the cheapest by footprint (size · length) for
+    their value, until capacity · time is used up. Source: Berger, Beckmann, Harchol-Balter, "Practical bounds on optimal caching",
+    SIGMETRICS 2018, PFOO-L.
     """
-    fits = found.size <= capacity
-    if not fits.any():
-        return 0.0
+    shares = np.zeros(found.end.size)
+    fits = np.flatnonzero(found.size <= capacity)
+    if not fits.size:
+        return shares
     footprint = (found.size * (found.end - found.start)).astype(np.float64)[fits]
-    value = found.value[fits]
-    order = np.argsort(footprint / value, kind="stable")
+    order = np.argsort(footprint / found.value[fits], kind="stable")
     room = float(capacity) * float(found.end[fits].max() - found.start[fits].min())
     total = np.cumsum(footprint[order])
     whole = int(np.searchsorted(total, room, side="right"))
-    high = float(value[order[:whole]].sum())
+    shares[fits[order[:whole]]] = 1.0
     if whole < order.size:
         left = room - (float(total[whole - 1]) if whole else 0.0)
-        high += float(value[order[whole]]) * left / float(footprint[order[whole]])
-    return high
+        shares[fits[order[whole]]] = left / float(footprint[order[whole]])
+    return shares
 
 
 @kernel
@@ -313,7 +315,13 @@ def bracket(requests: Stream, values: Floats, capacity: int, *, ttl_ms: int = NO
     The optimum may bypass, and an entry's age counts from its store. Up to lp_most intervals by the linear program (FOO), above it by PFOO.
     """
     found = intervals(requests, values, ttl_ms=ttl_ms)
-    high = min(pfoo_high(found, capacity), float(found.value.sum()), float(values[unlimited(requests, ttl_ms=ttl_ms)].sum()))
+
+    def by_request(shares: Floats) -> Floats:
+        return np.bincount(found.end, found.value * shares, minlength=requests.n).astype(np.float64)
+
+    ends = [by_request(pfoo_high(found, capacity)), by_request(np.ones(found.end.size)), values * unlimited(requests, ttl_ms=ttl_ms)]
+    high_by = min(ends, key=np.sum)
+    high = float(high_by.sum())
     low = max(
         packed(found, requests, capacity, ttl_ms=ttl_ms),
         *(float(values[belady(requests, capacity, bypass=one, ttl_ms=ttl_ms)].sum()) for one in (True, False)),
@@ -323,9 +331,10 @@ def bracket(requests: Stream, values: Floats, capacity: int, *, ttl_ms: int = NO
         solved = foo(found, capacity)
         if solved is not None:
             method = "FOO"
-            high = min(high, solved[0])
+            if solved[0] < high:
+                high, high_by = solved[0], by_request(solved[1])
             low = max(low, packed(found, requests, capacity, ttl_ms=ttl_ms, weights=solved[1]))
-    return Bracket(min(low, high), high, method)
+    return Bracket(min(low, high), high, method, high_by)
 
 
 @kernel

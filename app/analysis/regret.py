@@ -5,6 +5,7 @@ Plain values only: the worker computes findings (`what_if`), stores them, and th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -18,6 +19,7 @@ class Event:
     """A lookup that an exact key could have answered. key: what must be equal for a hit, a purge's generation included.
 
     hit: it was one. semantic: another key's entry served it. age_ms: of the entry that served. None = not recorded.
+    count: such lookups in one burst, the first at at_ms; ms and usd are their means. part: of its key in a sample of keys (key_sample).
     """
 
     at_ms: int
@@ -28,6 +30,8 @@ class Event:
     size_bytes: float | None = None
     ms: float | None = None
     usd: float | None = None
+    count: int = 1
+    part: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +83,16 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A change, and what it would have won over what was recorded. name: keep | lifetime | semantic. to_ms: the new lifetime."""
+    """A change, and what it would have won over what was recorded. name: keep | lifetime | semantic. to_ms: the new lifetime.
+
+    error: of the gain, where keys were sampled.
+    """
 
     name: str
     gain: Amount
     to_ms: float | None = None
     space: float | None = None
+    error: Amount | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +125,34 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
-    """A namespace over a time. lookups, keys: of the sample of keys (rate, 0…1); amounts and spaces are scaled up to all of them.
+class Sampled:
+    """How keys were sampled, and what that may be wrong by: half the widths of 95 % intervals.
 
-    left_out: reason -> lookups that no setting of the cache could have changed. capacity: the space that today's lifetime takes at most.
+    rate: the part (0…1) that was read of all keys but the `certain` ones, which have certain_ratio (0…1) of the lookups. burst_ms: lookups
+    of one key within it were replayed as one burst. recorded, low, high: the errors of the hits recorded and of the ends of the regret.
+    """
+
+    rate: float
+    certain: int
+    certain_ratio: float
+    burst_ms: int
+    recorded: Amount
+    low: Amount
+    high: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """A namespace over a time. lookups, keys: those replayed; of: all lookups that they stand for, as amounts and spaces do.
+
+    sampled: None = every key was read. left_out: reason -> lookups that no setting of the cache could have changed. capacity: the
+    space that today's lifetime takes at most.
     """
 
     lookups: int
     keys: int
-    rate: float
+    of: float
+    sampled: Sampled | None
     left_out: Mapping[str, int]
     known: Known
     ttl_ms: float
@@ -162,7 +189,7 @@ class Findings:
     @property
     def exact_lookups(self) -> float:
         """Lookups that no other key's entry served, of all keys: what miss ratios are of."""
-        return max(1.0, self.lookups / self.rate - self.served_semantic.hits)
+        return max(1.0, self.of - self.served_semantic.hits)
 
     @property
     def miss_ratio(self) -> float:
@@ -177,8 +204,10 @@ class Findings:
 
     @property
     def worth_it(self) -> bool:
+        """Whether the best knob wins enough, by the lower end of its interval where keys were sampled."""
         best = self.best_knob
-        return best is not None and self.enough and best.gain.hits >= WORTH_RATIO * self.lookups / self.rate
+        sure = 0.0 if best is None else best.gain.hits - (best.error.hits if best.error else 0.0)
+        return best is not None and self.enough and sure >= WORTH_RATIO * self.of
 
 
 def _above(a: float, b: float) -> float:
@@ -197,12 +226,17 @@ def total(a: Amount, b: Amount) -> Amount:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The least and the most regret, and of how many lookups: those replayed, and all that they stand for."""
+    """The least and the most regret, and of how many lookups: those replayed, and all that they stand for.
+
+    low_error, high_error: half the widths of their 95 % intervals; None = no key was left out.
+    """
 
     low: Amount
     high: Amount
     replayed: int
     lookups: float
+    low_error: Amount | None = None
+    high_error: Amount | None = None
 
     @property
     def ratios(self) -> tuple[float, float]:
@@ -210,10 +244,19 @@ class Ends:
         low, high = (min(1.0, end.hits / self.lookups) if self.lookups else 0.0 for end in (self.low, self.high))
         return low, high
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """As `ratios`, from the lower limit of the least to the upper limit of the most."""
+        low, high = self.ratios
+        if self.low_error is None or self.high_error is None or not self.lookups:
+            return low, high
+        return max(0.0, low - self.low_error.hits / self.lookups), min(1.0, high + self.high_error.hits / self.lookups)
+
 
 def ends(found: Findings) -> Ends:
     low, high = found.regret
-    return Ends(low, high, found.lookups, found.lookups / found.rate)
+    sampled = found.sampled
+    return Ends(low, high, found.lookups, found.of, *((None, None) if sampled is None else (sampled.low, sampled.high)))
 
 
 def whole(found: Iterable[Ends]) -> Ends | None:
@@ -228,13 +271,24 @@ def whole(found: Iterable[Ends]) -> Ends | None:
             total(summed.high, other.high),
             summed.replayed + other.replayed,
             summed.lookups + other.lookups,
+            _together(summed.low_error, other.low_error),
+            _together(summed.high_error, other.high_error),
         )
     return summed
 
 
+def _together(a: Amount | None, b: Amount | None) -> Amount | None:
+    """Return the error of a sum whose parts err apart from each other."""
+    if a is None or b is None:
+        return b if a is None else a
+    ms = None if a.ms is None or b.ms is None else math.hypot(a.ms, b.ms)
+    return Amount(math.hypot(a.hits, b.hits), ms, None if a.usd is None or b.usd is None else math.hypot(a.usd, b.usd))
+
+
 def ends_from_json(stored: Mapping[str, Any]) -> Ends:
     """Return what `asdict` made of it. Raises KeyError or TypeError when another version wrote it."""
-    return Ends(Amount(**stored["low"]), Amount(**stored["high"]), int(stored["replayed"]), float(stored["lookups"]))
+    errors = (None if (one := stored.get(name)) is None else Amount(**one) for name in ("low_error", "high_error"))
+    return Ends(Amount(**stored["low"]), Amount(**stored["high"]), int(stored["replayed"]), float(stored["lookups"]), *errors)
 
 
 def greater(a: Amount, b: Amount) -> Amount:
@@ -284,5 +338,10 @@ def from_json(stored: Mapping[str, Any]) -> Findings:
     for name in ("space_curve", "ttl_curve"):
         values[name] = tuple(CurvePoint(**{**one, "saved": Amount(**one["saved"])}) for one in values[name])
     values["lru_curve"] = tuple((float(at), float(ratio)) for at, ratio in values["lru_curve"])
-    values["knobs"] = tuple(Knob(**{**one, "gain": Amount(**one["gain"])}) for one in values["knobs"])
+    if (sampled := values["sampled"]) is not None:
+        values["sampled"] = Sampled(**{**sampled, **{name: Amount(**sampled[name]) for name in ("recorded", "low", "high")}})
+    values["knobs"] = tuple(
+        Knob(**{**one, "gain": Amount(**one["gain"]), "error": None if one["error"] is None else Amount(**one["error"])})
+        for one in values["knobs"]
+    )
     return Findings(**values)

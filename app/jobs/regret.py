@@ -11,8 +11,9 @@ from sqlalchemy import Connection
 
 from app.admin.context import AdminContext
 from app.analysis import regret
+from app.analysis.key_sample import CERTAIN, part
 from app.errors import AppError
-from app.jobs import ahead
+from app.jobs import ahead, sampling
 from app.jobs.run import JobRun, JobStopped
 from app.views import regret_past as past
 from app.views import words
@@ -20,16 +21,14 @@ from engine.types import Policy
 from storage import analyses, labels, policies
 from storage.errors import StoreMissing
 from storage.reads import regret as reads
-from storage.reads import sampling
+from storage.reads import sampling as samplers
 from storage.reads.regret import StreamRow
 from storage.reads.window import Scope, Window, horizons
-from storage.slots import SLOTS, slot
 from storage.store import Store
 
 KIND: Final = "regret"
 EVERY_MS: Final = min(past.EVERY_MS.values())
 MOST_NAMESPACES: Final = 50
-MOST_LOOKUPS: Final = 100_000  # above it a sample of the keys: some six seconds of one core
 # Misses that no setting could have made hits: the client wanted none, or a fault hid what was stored.
 _NO_SETTING: Final = {
     "request": "asked for a fresh answer",
@@ -37,7 +36,6 @@ _NO_SETTING: Final = {
     "cache_fault": "during a fault of the cache",
     "control_stale": "during a fault of the cache",
 }
-MOST_READ: Final = 2 * MOST_LOOKUPS  # held at once, whatever a few keys' share of the traffic is: some 100 MB
 
 
 def schedule(ops: Store, *, now_ms: int) -> None:
@@ -77,31 +75,37 @@ def _analyse(  # noqa: PLR0917 - one call
     with telemetry.read() as conn:
         kept_from_ms = horizons(conn).raw_ms
     window = Window.of(max(kept_from_ms, now - past.LENGTH_MS[horizon]), now)
+    ttl_s, ttl_from = _lifetime(run.ctx, namespace)
     with telemetry.read() as conn:
         refused = _refusal(conn, namespace, window)
-        rows, rate = ([], 0.0) if refused else _sample(conn, namespace, window, lookups)
-        keyless = reads.without_key(conn, namespace, window)
-    ttl_s, ttl_from = _lifetime(run.ctx, namespace)
-    prepared = prepare(rows)
-    left_out = {reason: round(n / rate) for reason, n in prepared.left_out.items()}  # empty at a rate of 0
+        keyed, keyless = (0, 0) if refused else reads.counted(conn, namespace, window)
+        taken = sampling.take(conn, namespace, window, keyed, ttl_ms=int(ttl_s * 1000))
+    sample = taken.sample
+    prepared = prepare(taken.rows)
+    left_out = Counter[str]()
+    for reason, rows in prepared.left_out.items():
+        left_out[reason] = round(sum(row.n * (1.0 if sample is None or row.key in taken.certain else sample.lift) for row in rows))
     if keyless:
         left_out["no key"] = keyless
+    if taken.unseen:
+        left_out["of keys that the sample has none of"] = taken.unseen
+    usable = sum(row.n for row in prepared.events)
     result = None
-    if len(prepared.events) >= regret.FEW:
+    if usable >= regret.FEW:
         from app.analysis import what_if  # noqa: PLC0415 - Numba and the compiled loops: half a second and 100 MB, paid when there is work
 
-        groups, why_not = _groups(run.ctx, namespace, rows, sampled=rate < 1)
+        groups, why_not = _groups(run.ctx, namespace, taken.rows, sampled=sample is not None)
         found = what_if.analyse(
-            [_event(row) for row in prepared.events],
+            [_event(row, CERTAIN if sample is None or row.key in taken.certain else part(row.key)) for row in prepared.events],
             ttl_ms=int(ttl_s * 1000),
-            rate=rate,
+            sample=sample,
             left_out=left_out,
             groups=groups,
             why_no_groups=why_not,
             step=lambda: _go_on(run),
         )
         result = None if found is None else regret.as_json(found)
-    told = {"ttl_s": ttl_s, "ttl_from": ttl_from, "rate": rate, "usable": len(prepared.events), "left_out": left_out}
+    told = {"ttl_s": ttl_s, "ttl_from": ttl_from, "usable": usable, "left_out": left_out}
     return analyses.Analysis(
         kind=KIND,
         namespace=namespace,
@@ -119,28 +123,10 @@ def _refusal(conn: Connection, namespace: str, window: Window) -> str:
     """Return why nothing is replayed, '' when it is. What a sampler dropped is not in the stream, and no weight puts back the distance
     between two requests of a key: with one request in ten kept, most that would hit look like first ones.
     """
-    dropped = sum(one.lookups for one in sampling.kept(conn, window, Scope(namespace=namespace)) if one.ratio is None or one.ratio < 1)
+    dropped = sum(one.lookups for one in samplers.kept(conn, window, Scope(namespace=namespace)) if one.ratio is None or one.ratio < 1)
     if not dropped:
         return ""
     return f"{words.many(dropped, 'lookup', 'lookups')} of it outlived a sampler, and a replay of what is left says nothing of all"
-
-
-def _sample(conn: Connection, namespace: str, window: Window, lookups: int) -> tuple[list[StreamRow], float]:
-    """Return the lookups of a sample of the keys, in order of time, and which part of all keys it is.
-
-    The part is chosen so that some MOST_LOOKUPS are expected. A few keys with most of the traffic may be in it: above MOST_READ the part
-    is halved, and what was read of other keys is let go, so that the keys kept are whole (SHARDS with a falling threshold).
-    """
-    below = max(1, min(SLOTS, SLOTS * MOST_LOOKUPS // max(1, lookups)))
-    rows: list[StreamRow] = []
-    for row in reads.stream(conn, namespace, window, below=below):
-        if below < SLOTS and slot(row.key) >= below:
-            continue
-        rows.append(row)
-        while len(rows) > MOST_READ:
-            below //= 2
-            rows = [kept for kept in rows if slot(kept.key) < below]
-    return rows, below / SLOTS
 
 
 def _go_on(run: JobRun) -> None:
@@ -168,7 +154,7 @@ class Prepared:
     """The lookups that a setting of the cache could have changed, and why the others are left out."""
 
     events: tuple[StreamRow, ...]
-    left_out: Mapping[str, int]
+    left_out: Mapping[str, Sequence[StreamRow]]
 
 
 def prepare(rows: Sequence[StreamRow]) -> Prepared:
@@ -176,22 +162,23 @@ def prepare(rows: Sequence[StreamRow]) -> Prepared:
     whose client wants a fresh answer, or that a fault kept from its entry, misses under every setting; and where the sender names entries,
     a key that never had one may not be stored."""
     stored = {row.key for row in rows if row.entry_id}
-    kept, left_out = [], Counter[str]()
+    kept: list[StreamRow] = []
+    left_out: dict[str, list[StreamRow]] = {}
     for row in rows:
         if row.outcome in {"coalesced", "partial_hit"}:
-            left_out[row.outcome.replace("_", " ")] += 1
+            left_out.setdefault(row.outcome.replace("_", " "), []).append(row)
         elif row.held_out:
-            left_out["held out"] += 1
+            left_out.setdefault("held out", []).append(row)
         elif row.outcome == "miss" and row.reason in _NO_SETTING:
-            left_out[_NO_SETTING[row.reason]] += 1
+            left_out.setdefault(_NO_SETTING[row.reason], []).append(row)
         elif stored and row.key not in stored:
-            left_out["never stored"] += 1
+            left_out.setdefault("never stored", []).append(row)
         else:
             kept.append(row)
-    return Prepared(tuple(kept), dict(left_out))
+    return Prepared(tuple(kept), left_out)
 
 
-def _event(row: StreamRow) -> regret.Event:
+def _event(row: StreamRow, part_of: int) -> regret.Event:
     hit = row.outcome in {"exact_hit", "stale_hit"}
     served = row.outcome != "miss"
     return regret.Event(
@@ -203,6 +190,8 @@ def _event(row: StreamRow) -> regret.Event:
         size_bytes=row.entry_bytes if hit else None,
         ms=row.saved_ms if served else row.upstream_ms,
         usd=row.saved_usd if served else row.cost_usd,
+        count=row.n,
+        part=part_of,
     )
 
 

@@ -168,22 +168,39 @@ def _sentence(rows: Sequence[Row], chosen: Row | None, time: str) -> tuple[str, 
             )
         return f"Too little in {time} to judge tuning: {words.count(chosen.usable)} usable lookups, {FEW} needed in a namespace", False
     name, best = words.name(chosen.namespace), found.best_knob
-    of = found.lookups / found.rate
     if best is None or not found.worth_it:
-        most = "nothing" if best is None else f"at most {gain_words(best.gain, of)}"
+        most = "nothing" if best is None else f"at most {gain_words(best, found)}"
         where = "anywhere" if len(rows) > 1 and not any(row.findings and row.findings.worth_it for row in rows) else f"in namespace {name}"
         return f"Tuning is not worth anyone's time: in {time} the best knob would have won {most} {where}", False
-    told = f"Worth a look in namespace {name}: {knob_words(best, found)} would have won up to {gain_words(best.gain, of)} in {time}"
+    told = f"Worth a look in namespace {name}: {knob_words(best, found)} would have won up to {gain_words(best, found)} in {time}"
     if best.space is not None and found.known.unit == "bytes":
         told += f", in {space_words(best.space, found)} instead of {space_words(found.capacity, found)}"
     return told, True
 
 
-def gain_words(gain: Amount, of: float) -> str:
-    """Return `$1.20 and 340 hits (3.4 % of its lookups)`; of: all its lookups."""
+def gain_words(knob: Knob, found: Findings) -> str:
+    """Return `$1.20 and 340 hits (3.4 % of its lookups)`, with the interval where keys were sampled."""
+    gain, of, error = knob.gain, found.of, knob.error
     share = words.ratio(min(1.0, gain.hits / of)) if of else words.NO_DATA
-    hits = words.many(round(gain.hits), "hit", "hits")
-    return f"{words.money(gain.usd)} and {hits} ({share} of its lookups)" if gain.usd is not None else f"{hits} ({share} of its lookups)"
+    told = f"{words.many(round(gain.hits), 'hit', 'hits')} ({share} of its lookups{limits_words(gain.hits, error, of)})"
+    return f"{words.money(gain.usd)} and {told}" if gain.usd is not None else told
+
+
+def limits_words(hits: float, error: Amount | None, of: float) -> str:
+    """Return `; 95 % 3.1 to 3.7 %, for keys are sampled`; '' where nothing errs."""
+    if error is None or not error.hits or not of:
+        return ""
+    low, high = (min(1.0, max(0.0, one / of)) for one in (hits - error.hits, hits + error.hits))
+    return f"; 95 % {words.ratio(low)} to {words.ratio(high)}, for keys are sampled"
+
+
+def error_words(
+    low: float | None, high: float | None, errors: tuple[float | None, float | None], told: Callable[[float | None], str]
+) -> str:
+    """Return `; 95 % a to b, for keys are sampled`, from the lower limit of the least to the upper one of the most; '' where none errs."""
+    if low is None or high is None or errors[0] is None or errors[1] is None or not any(errors):
+        return ""
+    return f"; 95 % {told(max(0.0, low - errors[0]))} to {told(high + errors[1])}, for keys are sampled"
 
 
 def knob_words(knob: Knob, found: Findings) -> str:
@@ -213,20 +230,35 @@ def dials(row: Row, view: Regret) -> list[Dial]:
     if found is None:
         return []
     low, high = found.regret
-    n = f"n = {words.count(found.lookups)} lookups" + (f", {words.ratio(found.rate)} of the keys" if found.rate < 1 else "")
+    n = f"n = {words.count(found.lookups)} of {words.count(round(found.of))} lookups"
+    of = ends(found)
+
+    def wide(name: str, told: Callable[[float | None], str]) -> str:
+        errors = getattr(of.low_error, name, None), getattr(of.high_error, name, None)
+        return error_words(getattr(low, name), getattr(high, name), errors, told)
+
     saved = found.recorded.usd
     return [
         Dial(
             "Regret, money",
             range_words(low.usd, high.usd, words.money),
-            f"in {_time(view.horizon, row, view.now_ms)}; {words.money(saved)} was saved" if saved is not None else "no lookup has a price",
+            f"in {_time(view.horizon, row, view.now_ms)}; {words.money(saved)} was saved{wide('usd', words.money)}"
+            if saved is not None
+            else "no lookup has a price",
         ),
-        Dial("Regret, hits", range_words(low.hits, high.hits, hits_words), n),
-        Dial("Regret, time", range_words(low.ms, high.ms, words.duration_ms), "waiting that hits would have saved"),
+        Dial("Regret, hits", range_words(low.hits, high.hits, hits_words), n + wide("hits", hits_words)),
+        Dial(
+            "Regret, time",
+            range_words(low.ms, high.ms, words.duration_ms),
+            f"waiting that hits would have saved{wide('ms', words.duration_ms)}",
+        ),
         Dial(
             "Missed today",
             words.ratio(found.miss_ratio),
-            f"of {words.count(round(found.exact_lookups))} lookups that had to hit by exact key",
+            f"of {words.count(round(found.exact_lookups))} lookups that had to hit by exact key"
+            + limits_words(
+                found.exact_lookups - found.recorded.hits, None if found.sampled is None else found.sampled.recorded, found.exact_lookups
+            ),
         ),
         Dial(
             "Space today",
@@ -259,7 +291,7 @@ def front(day: Regret, past: Sequence[Point] = ()) -> Dial:
     if day.past:
         worst += f"; without {words.many(len(day.past), 'namespace', 'namespaces')} not analysed of late"
     hits = f"{range_words(low.hits, high.hits, hits_words)} hits, {_parts(now)} of lookups"
-    detail = f"{hits if high.usd is not None else _parts(now) + ' of lookups'}; n = {words.count(now.replayed)} in 24 h{worst}"
+    detail = f"{hits if high.usd is not None else _parts(now) + ' of lookups'}; n = {words.count(now.replayed)} in 24 h{_sure(now)}{worst}"
     value = range_words(low.usd, high.usd, words.money) if high.usd is not None else f"{range_words(low.hits, high.hits, hits_words)} hits"
     end_ms = max(row.analysis.end_ms for row in day.rows if row.findings is not None)
     told, good = _against(now, past, end_ms)
@@ -281,9 +313,17 @@ def _against(now: Ends, past: Sequence[Point], end_ms: int) -> tuple[str, bool |
     if then is None:
         since = f"; the first is of {words.instant(past[0].end_ms)[5:16]}" if past else ""
         return f"no analysis of the 24 h before yet{since}", None
-    (least, most), (least_then, most_then) = now.ratios, then.ends.ratios
+    most, most_then = now.ratios[1], then.ends.ratios[1]
     told = f"{words.points(most - most_then)} at most on the 24 h to {words.instant(then.end_ms)[5:16]} ({_parts(then.ends)} of lookups)"
-    return told, True if most < least_then else False if least > most_then else None
+    (lowest, highest), (lowest_then, highest_then) = now.limits, then.ends.limits
+    return told, True if highest < lowest_then else False if lowest > highest_then else None
+
+
+def _sure(of: Ends) -> str:
+    if of.limits == of.ratios:
+        return ""
+    low, high = of.limits
+    return f"; 95 % {words.ratio(low)} to {words.ratio(high)}, for keys are sampled"
 
 
 def _parts(of: Ends) -> str:

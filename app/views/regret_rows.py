@@ -26,7 +26,7 @@ def namespace_rows(view: Regret) -> list[dict[str, Any]]:
                 "regret": range_words(low.usd, high.usd, words.money),
                 "regret, hits": range_words(low.hits, high.hits, hits_words),
                 "best knob": knob_words(best, found) if best else "none wins a hit",
-                "wins": gain_words(best.gain, found.lookups / found.rate) if best else "",
+                "wins": gain_words(best, found) if best else "",
                 "worth it": "yes" if found.worth_it else "no",
                 "best fixed set": words.money(found.fixed.usd) if found.fixed.usd is not None else hits_words(found.fixed.hits),
                 "recorded": words.money(found.recorded.usd) if found.recorded.usd is not None else hits_words(found.recorded.hits),
@@ -55,7 +55,8 @@ def knob_rows(found: Findings) -> list[dict[str, Any]]:
         {
             "knob": knob_words(knob, found),
             "hits": round(knob.gain.hits),
-            "of its lookups": min(100.0, knob.gain.hits / max(1.0, found.lookups / found.rate) * 100),
+            "of its lookups": min(100.0, knob.gain.hits / max(1.0, found.of) * 100),
+            "95 %": "" if knob.error is None or not knob.error.hits else f"± {words.count(round(knob.error.hits))} hits",
             "money": words.money(knob.gain.usd),
             "time": words.duration_ms(knob.gain.ms),
             "space it takes": "" if knob.space is None else space_words(knob.space, found),
@@ -116,8 +117,13 @@ def notes(row: Row) -> list[str]:
     if found is None:
         return []
     told = [f"{words.span(row.analysis.start_ms, row.analysis.end_ms)}, computed at {words.instant(row.analysis.at_ms)} UTC"]
-    if found.rate < 1:
-        told.append(f"a sample of {words.ratio(found.rate)} of the keys, chosen by their hash; amounts are scaled up")
+    if (sample := found.sampled) is not None:
+        told.append(
+            f"a sample: {words.many(sample.certain, 'key', 'keys')} with {words.ratio(sample.certain_ratio)} of the lookups for certain, "
+            f"{words.ratio(sample.rate)} of the others by their hash; amounts are scaled up to all lookups, and lookups of one key within "
+            f"{words.age(sample.burst_ms)} count as one burst"
+        )
+        told.append("policies, curves and spaces are of the sample alike, without an interval")
     keys = words.count(found.keys)
     told.append(f"sizes known for {words.ratio(found.known.sizes)} of {keys} keys, prices for {words.ratio(found.known.usd)}")
     if found.known.sizes and (found.known.sizes < 1 or found.known.usd < 1):

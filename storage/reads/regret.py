@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from storage.reads.window import Scope, Window, lookups, rollups, within
 from storage.slots import SLOTS
@@ -16,7 +17,8 @@ _FETCH = 10_000
 
 @dataclass(frozen=True, slots=True)
 class StreamRow:
-    """One lookup. What was not recorded is None or ''. entry_id: of the entry that served, or, after a miss, that was stored."""
+    """One lookup, or a burst of such. What was not recorded is None or ''. entry_id: of the entry that served, or, after a miss, that was
+    stored. n: of the burst; at_ms is its first's, the age that of the earliest stored of its entries, and other numbers are means."""
 
     at_ms: int
     key: str
@@ -33,6 +35,7 @@ class StreamRow:
     saved_usd: float | None
     prompt_hash: str
     reason: str = ""
+    n: int = 1
 
 
 def busiest(conn: Connection, window: Window, *, limit: int) -> list[tuple[str, int]]:
@@ -54,18 +57,52 @@ def _of(namespace: str, window: Window) -> ColumnElement[bool]:
     return and_(wanted, lookups.c.cache_kind == "response", lookups.c.outcome.not_in(_NOT_LOOKED_UP))
 
 
-def without_key(conn: Connection, namespace: str, window: Window) -> int:
-    """Return how many lookups name no key: their sender does not record one."""
-    return int(conn.execute(select(func.count()).where(_of(namespace, window), lookups.c.key == "")).scalar_one())
+def counted(conn: Connection, namespace: str, window: Window) -> tuple[int, int]:
+    """Return how many lookups name a key, and how many do not: their sender does not record one."""
+    query = select(func.count(), func.count().filter(lookups.c.key == "")).where(_of(namespace, window))
+    row = conn.execute(query).one()
+    return int(row[0]) - int(row[1]), int(row[1])
 
 
-def stream(conn: Connection, namespace: str, window: Window, *, below: int = SLOTS) -> Iterator[StreamRow]:
-    """Yield the lookups with a key in order of time. below: of SLOTS, which part of the keys, by their hash: always the same ones."""
-    columns = [lookups.c[name] for name in StreamRow.__dataclass_fields__]
-    query = (
-        select(*columns).where(_of(namespace, window), lookups.c.key != "").order_by(lookups.c.at_ms, lookups.c.trace_id, lookups.c.span_id)
-    )
-    if below < SLOTS:
-        query = query.where(func.slot(lookups.c.key) < below)
+def some_keys(conn: Connection, namespace: str, window: Window, *, every: int) -> Iterator[str]:
+    """Yield the keys of an even sample of the lookups with one: of those in one of `every` milliseconds, by a hash of the time."""
+    place = lookups.c.at_ms % 1_000_003 * 40_503 % SLOTS  # a prime, and an odd factor near SLOTS / the golden ratio
+    query = select(lookups.c.key).where(_of(namespace, window), lookups.c.key != "", place < max(1, SLOTS // every))
+    for rows in conn.execution_options(yield_per=_FETCH).execute(query).partitions():
+        yield from (row.key for row in rows)
+
+
+_COLUMNS = [lookups.c[name] for name in StreamRow.__dataclass_fields__ if name != "n"]
+
+
+def stream(conn: Connection, namespace: str, window: Window) -> Iterator[StreamRow]:
+    """Yield the lookups with a key in order of time."""
+    order = (lookups.c.at_ms, lookups.c.trace_id, lookups.c.span_id)
+    query = select(*_COLUMNS).where(_of(namespace, window), lookups.c.key != "").order_by(*order)
+    for rows in conn.execution_options(yield_per=_FETCH).execute(query).partitions():
+        yield from (StreamRow(*row) for row in rows)
+
+
+def bursts(conn: Connection, namespace: str, window: Window, *, certain: Collection[str], below: int, step_ms: int) -> Iterator[StreamRow]:
+    """Yield the lookups of some keys in order of time; those of a key in one step, with one outcome, are one burst.
+
+    certain: keys that are taken anyway. below: of SLOTS, which part of the others, by their hash: always the same ones.
+    """
+    at, key = lookups.c.at_ms, lookups.c.key
+    told = {
+        "at_ms": func.min(at),
+        "entry_id": func.max(lookups.c.entry_id),
+        "entry_bytes": func.max(lookups.c.entry_bytes),
+        "entry_age_s": (func.min(at) - func.min(at - lookups.c.entry_age_s * 1000)) / 1000.0,
+        **{name: func.avg(lookups.c[name]) for name in ("lookup_ms", "upstream_ms", "saved_ms", "cost_usd", "saved_usd")},
+        "prompt_hash": func.max(lookups.c.prompt_hash),
+        "n": func.count(),
+    }
+    # One list of them as JSON: there may be more than a statement takes values.
+    listed = key.in_(select(func.json_each(json.dumps(sorted(certain))).table_valued("value").c.value))
+    wanted = [_of(namespace, window), key != "", or_(func.slot(key) < below, listed)]
+    alike = (key, lookups.c.generation, lookups.c.outcome, lookups.c.held_out, lookups.c.reason)
+    columns = [told[name] if name in told else lookups.c[name] for name in StreamRow.__dataclass_fields__]
+    query = select(*columns).where(*wanted).group_by(at // step_ms, *alike).order_by(func.min(at), *alike)
     for rows in conn.execution_options(yield_per=_FETCH).execute(query).partitions():
         yield from (StreamRow(*row) for row in rows)

@@ -53,7 +53,8 @@ def test_textbook_string_with_sizes_and_costs() -> None:
     assert relaxed[0] == pytest.approx(38.5)
     assert whole[0] == pytest.approx(38)
     assert optimum.bracket(SIZED, VALUES, 4) == optimum.Bracket(38.0, pytest.approx(38.5), "FOO")  # type: ignore[arg-type]
-    assert optimum.pfoo_high(found, 4) >= 38.5
+    assert found.value @ optimum.pfoo_high(found, 4) >= 38.5
+    assert optimum.bracket(SIZED, VALUES, 4).high_by.sum() == pytest.approx(38.5)
 
 
 @settings(max_examples=60, deadline=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import random
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.analysis import regret, what_if
+from app.analysis.key_sample import PARTS, KeySample
 from app.analysis.policies import Stream
 from app.analysis.regret import Amount, Event, Findings
 from app.analysis.what_if import analyse
@@ -129,7 +131,7 @@ def test_the_curve_from_a_sample_of_keys_is_the_exact_one_within_its_bound(monke
     weights = np.arange(1, keys + 1) ** -0.8
     ids = np.concatenate([np.arange(keys), rng.choice(keys, n, p=weights / weights.sum())])  # each was put before, none is a first request
     requests = Stream(ids, np.arange(ids.size), made.astype(np.int64))
-    worth = what_if._Worth(ids, np.concatenate([np.zeros(keys), np.ones(n)]), None, None, 1.0)
+    worth = what_if._Worth(ids, np.concatenate([np.zeros(keys), np.ones(n)]), None, None, np.full(ids.size, -1))
     sampled, method = what_if._lru(requests, worth)
     monkeypatch.setattr(what_if, "EXACT_MOST", keys)
     exact, whole = what_if._lru(requests, worth)
@@ -140,12 +142,56 @@ def test_the_curve_from_a_sample_of_keys_is_the_exact_one_within_its_bound(monke
     assert (sampled[-1][1], exact[-1][1]) == pytest.approx((0, 0), abs=1e-9)  # all hit in the space of all keys
 
 
-def test_a_sample_is_scaled_up() -> None:
-    whole, half = analysed(events()), analysed(events(), rate=0.5)
-    assert half.recorded.hits == 2 * whole.recorded.hits
-    assert half.capacity == 2 * whole.capacity
-    assert half.regret[1].usd == pytest.approx(2 * (whole.regret[1].usd or 0))
-    assert half.worth_it == whole.worth_it
+def sampled(given: list[Event], *, keys_each: int, certain: int) -> Findings:
+    """Return findings on the keys up to `certain`, and of the others on those whose number is a multiple of keys_each."""
+    taken, seen, of_certain = [], [0] * PARTS, 0
+    for event in given:
+        number = int(event.key[1:])
+        if number < certain:
+            of_certain += 1
+            taken.append(event)
+        elif number % keys_each == 0:
+            seen[number // keys_each % PARTS] += 1
+            taken.append(dataclasses.replace(event, part=number // keys_each % PARTS))
+    return analysed(taken, sample=KeySample(keys_each, certain, of_certain, len(given) - of_certain, tuple(seen), 1))
+
+
+def test_keys_that_are_alike_are_told_by_one_of_each_four_exactly() -> None:
+    """Every key is asked for once an hour, each with its neighbour: what the sample says of the others is the truth, with no error."""
+    given = [
+        Event(hour * HOUR_MS + x * 1_000, f"k{x}", hour > 0, age_ms=1.0, size_bytes=100.0, usd=0.5) for hour in range(6) for x in range(400)
+    ]
+    for certain in (0, 8, 400):
+        whole, part = analysed(given), sampled(given, keys_each=4, certain=certain)
+        assert (part.lookups, part.of) == (6 * (certain + (400 - certain) // 4), 2_400)
+        for name in ("recorded", "replayed", "fixed", "regret", "knobs", "capacity", "miss_ratio"):
+            assert repr(getattr(part, name)).replace("error=Amount(hits=0.0, ms=None, usd=0.0)", "error=None") == repr(
+                getattr(whole, name)
+            ), name
+        assert [(point.at, point.miss_ratio) for point in part.ttl_curve] == [(point.at, point.miss_ratio) for point in whole.ttl_curve]
+        assert [ratio for _, ratio in part.lru_curve] == pytest.approx([ratio for _, ratio in whole.lru_curve], abs=0.01)
+        assert part.sampled is not None
+        assert part.sampled.recorded.hits == pytest.approx(0, abs=1e-9)
+
+
+def test_a_burst_is_its_lookups_one_after_another() -> None:
+    given = [Event(x * 600_000 + i, f"k{x % 3}", x > 2 or i > 0, age_ms=1.0, size_bytes=10.0, usd=1.0) for x in range(60) for i in range(9)]
+    burst = []
+    for x in range(60):
+        first, rest = given[9 * x], given[9 * x + 1]
+        burst += [dataclasses.replace(first, count=9)] if first.hit else [first, dataclasses.replace(rest, count=8)]
+    whole, short = analysed(given), analysed(burst)
+    for name in ("lookups", "of", "recorded", "replayed", "regret", "knobs", "capacity", "tournament"):
+        assert getattr(short, name) == getattr(whole, name), name
+
+
+def test_what_is_won_surely_decides_where_keys_are_sampled() -> None:
+    found = analysed(events())
+    best = found.best_knob
+    assert best is not None
+    doubtful = dataclasses.replace(best, error=Amount(best.gain.hits))
+    assert found.worth_it
+    assert not dataclasses.replace(found, knobs=(doubtful,)).worth_it
 
 
 @pytest.mark.parametrize(
