@@ -12,6 +12,7 @@ from app.views import granularity as granularity_view
 from app.views import regret, words
 from app.views.regret import Row
 from app.views.regret_past import Point
+from storage.reads.acts import Mark
 from storage.reads.window import Window
 
 MOST_BARS = 12
@@ -62,8 +63,8 @@ def bracket(rows: Sequence[Row]) -> Chart:
     return Chart(title, made, f"{title}: lines from the least to the most that a perfect cache would have won")
 
 
-def course(points: Sequence[Point], window: Window) -> Chart:
-    """The least and the most regret of each time before, as part of its lookups. A time without an analysis is a gap."""
+def course(points: Sequence[Point], window: Window, marks: Sequence[Mark] = ()) -> Chart:
+    """The least and the most regret of each time before, as part of its lookups, and what was done. A time without one is a gap."""
     made = theme.figure(height=200)
     at = theme.times([point.end_ms for point in points])
     told = [[f"{point.ends.replayed:,}", words.many(point.namespaces, "namespace", "namespaces")] for point in points]
@@ -81,6 +82,7 @@ def course(points: Sequence[Point], window: Window) -> Chart:
             customdata=told,
             hovertemplate="%{y:.1f} % of lookups (n = %{customdata[0]}, %{customdata[1]})",
         )
+    theme.act_marks(made, marks, top=97)
     theme.time_axis(made, window)
     theme.ratio_axis(made)
     title = "Regret over time, as part of the lookups"

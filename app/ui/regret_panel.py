@@ -7,7 +7,7 @@ import streamlit as st
 from app.charts import regret as charts
 from app.ui import chrome, handles, panels, states, tables
 from app.ui.text import literal
-from app.views import regret, regret_past, regret_rows, words
+from app.views import marks, regret, regret_past, regret_rows, words
 from app.views.regret import Regret
 from storage.reads.window import Scope, Window
 
@@ -62,9 +62,11 @@ def course(horizon: str, namespace: str | None, now_ms: int) -> None:
         st.caption("The worker keeps the figures of each analysis: their course is drawn here once there are two, an hour or more apart.")
         return
     shown = Window.of(points[0].end_ms - regret_past.STEP_MS[horizon], now_ms)
+    found, failure = marks.load(handles.telemetry, handles.ops, shown, Scope(namespace=namespace))
+    states.report([failure] if failure else [], (marks.ACTS,))
     columns = {name: tables.percent_bar(name) for name in ("least", "most")}
     over = panels.to_why_over(regret_past.LENGTH_MS[horizon])
-    panels.chart(charts.course(points, shown), rows=regret_past.rows(points), key="course", columns=columns, on_point=over)
+    panels.chart(charts.course(points, shown, found), rows=regret_past.rows(points), key="course", columns=columns, on_point=over)
 
 
 def waiting(view: Regret) -> bool:

@@ -152,7 +152,7 @@ def test_regret_draws_what_the_worker_stored(environ: dict[str, str]) -> None:
     found = analyse(events(), ttl_ms=HOUR_MS)
     assert found is not None
     for name, result in (("faq", regret.as_json(found)), (HOSTILE[1], None)):
-        analyses.put(handles.ops(), analyses.Analysis("regret", name, "24h", 1_000, 0, 1_000, 1_200, {"usable": 9}, result))
+        analyses.put(handles.ops(), analyses.Analysis("regret", name, "24h", now_ms(), 0, now_ms(), 1_200, {"usable": 9}, result))
     texts = _texts(_run("regret"))
     assert any("Worth a look in namespace faq" in text for text in texts)
     assert any("it computes these numbers" in text for text in texts)  # no worker was ever seen
@@ -165,7 +165,7 @@ def test_regret_says_of_which_namespaces_it_tells_nothing(environ: dict[str, str
     assert found is not None
     why = "9 lookups of it outlived a sampler"
     for name, told, result in (("faq", {}, regret.as_json(found)), (HOSTILE[1], {"refused": why}, None)):
-        analyses.put(handles.ops(), analyses.Analysis("regret", name, "24h", 1_000, 0, 1_000, 1_200, {"usable": 9, **told}, result))
+        analyses.put(handles.ops(), analyses.Analysis("regret", name, "24h", now_ms(), 0, now_ms(), 1_200, {"usable": 9, **told}, result))
     assert any(text.startswith("Not judged") and why in text for text in _texts(_run("regret")))
     alone = _run("regret", namespace=HOSTILE[1])
     assert any("Whether tuning is worth it cannot be told for namespace" in text for text in _texts(alone))

@@ -88,7 +88,7 @@ def test_each_namespace_and_horizon_is_analysed_once(wired: Wiring) -> None:
 
 
 def test_a_sample_of_keys_answers_for_all_within_its_interval(wired: Wiring, monkeypatch: pytest.MonkeyPatch) -> None:
-    """300 keys by Zipf 1.1, each with one miss and hits after it: 9,000 lookups, of which some 3,000 are read."""
+    """300 keys by Zipf 1.1, each with one miss and hits after it: 9,000 lookups, of which some 5,000 are read."""
     at = 0
     counts = {f"k{rank}": max(1, round(9_000 / 4.8 / rank**1.1)) for rank in range(1, 301)}
     order = sorted((i / n, key, i) for key, n in counts.items() for i in range(n))
@@ -100,7 +100,7 @@ def test_a_sample_of_keys_answers_for_all_within_its_interval(wired: Wiring, mon
     with contextlib.closing(open_telemetry(wired.config.storage_settings(), write=True)) as store:
         spans.write(store, [batch(*made)], now_ms=NOW)
     ctx = context(wired)
-    monkeypatch.setattr(sampling, "MOST_LOOKUPS", 3_000)
+    monkeypatch.setattr(sampling, "MOST_LOOKUPS", 5_000)
     analysed(ctx)
     result = stored(ctx)["faq"].result
     assert result is not None
@@ -110,7 +110,8 @@ def test_a_sample_of_keys_answers_for_all_within_its_interval(wired: Wiring, mon
     assert (sample.rate, sample.certain) == (0.25, 4)
     assert found.of == pytest.approx(len(made), rel=1e-9)  # known, not estimated
     true_hits = len(made) - len(counts)
-    assert 0 < abs(found.recorded.hits - true_hits) < sample.recorded.hits < 0.02 * true_hits
+    # One draw; how often an interval holds the truth is what test_sampling counts.
+    assert 0 < abs(found.recorded.hits - true_hits) < 2 * sample.recorded.hits < 0.03 * true_hits
     assert found.recorded.usd == pytest.approx(0.02 * found.recorded.hits)
     assert found.replayed == found.recorded
     assert found.regret[0].hits == 0

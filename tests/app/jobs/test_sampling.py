@@ -100,7 +100,7 @@ def test_what_is_held_at_once_is_bounded_and_certain_keys_stay(tmp_path: Path, m
 def test_estimates_are_right_and_intervals_cover_what_they_claim(power: float) -> None:
     """As the bench does with a million lookups, with fewer: 60 ways to draw keys, the same known answer."""
     found = regret_bench.study(lookups=200_000, keys=5_000, power=power, salts=60, most_lookups=20_000)
-    assert {name for name, one in found.items() if abs(one.median - 1) > 0.02} == set()
+    assert {name for name, one in found.items() if abs(one.median - 1) > 0.03} == set()
     assert all(one.covered >= 0.85 for one in found.values()), found  # of 60, where 95 % are claimed: fewer once in 1,400
     assert found["hits recorded"].spread < 0.03
     assert np.isfinite([one.width for one in found.values()]).all()

@@ -11,12 +11,16 @@ import pytest
 from app.analysis import regret as analysis
 from app.analysis.regret import Amount, Ends
 from app.analysis.what_if import analyse
+from app.charts import regret as charts
+from app.charts import theme
 from app.jobs import ahead
 from app.jobs import regret as job
 from app.views import regret, regret_past
 from app.wiring import Wiring
 from storage import analyses
 from storage.analyses import Analysis
+from storage.reads.acts import Mark
+from storage.reads.window import Window
 from tests.app.analysis.test_what_if import HOUR_MS, events
 
 NOW = 1_775_000_000_000
@@ -97,6 +101,15 @@ def test_the_dial_says_what_it_is_compared_with(wired: Wiring, found: analysis.F
     worse = regret.front(day, course(wired))
     assert worse.change == f"+{most * 100:.1f} points at most on the 24 h to 03-30 23:33 (0.0 % of lookups)"
     assert worse.spark.endswith("█")
+
+
+def test_the_course_marks_what_was_done(wired: Wiring) -> None:
+    put(wired, "faq", ends(100), end_ms=NOW - 4 * HOUR_MS)
+    put(wired, "faq", ends(120), end_ms=NOW)
+    mark = Mark("", NOW - HOUR_MS, "purge", "done", "faq", "ann", "")
+    drawn = charts.course(course(wired), Window.of(NOW - 5 * HOUR_MS, NOW), [mark]).figure
+    assert [(one.name, list(one.x)) for one in drawn.data if one.name == "purge"] == [("purge", theme.times([mark.at_ms]))]
+    assert len(drawn.layout.shapes) == 1
 
 
 def test_figures_of_another_version_and_a_store_that_fails_are_no_points(wired: Wiring) -> None:
