@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from app.analysis.compiled import Floats, Ints
 from app.analysis.intervals import student
 
 PARTS: Final = 20  # of the other keys, each left out once for the error (a jackknife of groups)
@@ -42,7 +42,7 @@ class KeySample:
         """Lookups of other keys for each that was read: what amounts are multiplied by (a ratio estimate)."""
         return self.other_lookups / sum(self.seen)
 
-    def error(self, values: Floats, parts: Ints) -> float:
+    def error(self, values: NDArray[np.float64], parts: NDArray[np.int64]) -> float:
         """Return half the width of the 95 % interval of the sum of values, which are lifted. parts: (n,) of their keys.
 
         The ratio estimate of other keys' amounts, with each part left out once; t has a degree of freedom less than there are parts with
