@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.analysis.intervals import Ratio, _student, batched, clustered, difference, widened, wilson
+from app.analysis.intervals import Ratio, batched, clustered, difference, student, widened, wilson
 from tests.bench.coverage_bench import coverage, page
 
 
@@ -135,7 +135,7 @@ def test_the_width_of_few_batches_is_student_s() -> None:
 
 @pytest.mark.parametrize(("freedom", "quantile"), [(4, 2.7764), (5, 2.5706), (9, 2.2622), (38, 2.0244)])
 def test_student_s_quantiles_are_those_of_the_tables(freedom: int, quantile: float) -> None:
-    assert _student(freedom) == pytest.approx(quantile, abs=0.001)
+    assert student(freedom) == pytest.approx(quantile, abs=0.001)
 
 
 def test_fewer_than_five_steps_have_a_share_and_no_interval() -> None:
