@@ -22,7 +22,7 @@ def body() -> None:
     if row is not None and row.findings is not None:
         found = row.findings
         chrome.dials(regret.dials(row, horizon))
-        panels.chart(charts.bracket(view.rows), rows=regret.namespace_rows(view), key="bracket")
+        panels.chart(charts.bracket(view.rows), rows=regret.namespace_rows(view), key="bracket", on_name=regret_panel.show)
         regret_panel.course(horizon, namespace, now)
         st.markdown(f"**What each knob would have won in namespace {literal(words.name(row.namespace))}**")
         share = {"of its lookups": tables.percent_bar("of its lookups"), "hits": tables.number("hits")}

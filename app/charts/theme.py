@@ -1,6 +1,7 @@
 """One look for every figure: fixed colours and patterns by outcome, neutral lines, escaped text.
 
-Colours follow Okabe and Ito, which colour-blind eyes tell apart; a pattern repeats each distinction without colour.
+Colours follow Okabe and Ito, which colour-blind eyes tell apart; a pattern repeats each distinction without colour. The light ones of
+theirs are darker here: each stands out from both themes' backgrounds by 3:1 at least (WCAG 1.4.11).
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from storage.reads.window import Window
 
 OUTCOME_COLOURS = {
     "exact_hit": "#0072b2",
-    "semantic_hit": "#56b4e9",
+    "semantic_hit": "#3b99d6",
     "partial_hit": "#009e73",
     "stale_hit": "#8c6d1f",
     "coalesced": "#cc79a7",
-    "miss": "#e69f00",
+    "miss": "#c98500",
     "bypass": "#8a919b",
     "error": "#d55e00",
 }

@@ -13,7 +13,6 @@ from app.errors import AppError
 from app.ui import acts, chrome, confirm, handles, states, tables
 from app.ui.text import literal
 from app.views import purge, words
-from app.views.parts import Failure
 from app.views.purge import PurgeView, RecentPurge
 from engine.types import Switch
 from storage.errors import StorageError
@@ -61,7 +60,7 @@ def preview(namespace: str) -> None:
         try:
             kept = actions.preview_purge(acts.context(), namespace)
         except (AppError, StorageError) as error:
-            states.failed(Failure(purge.ENGINE, str(error), "the preview"))
+            states.not_done("No preview could be made", str(error))
             kept = None
         st.session_state[_PREVIEW] = kept
     if kept is None or kept.namespace != namespace:

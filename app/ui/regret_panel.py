@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app.charts import regret as charts
-from app.ui import chrome, handles, panels, states, tables
+from app.ui import chrome, filters, handles, panels, states, tables
 from app.ui.text import literal
 from app.views import regret, regret_past, words
 from app.views.regret import Regret
@@ -42,6 +42,12 @@ def choose() -> tuple[str, str | None]:
             width=200,
         )
     return horizon, "" if named == words.UNNAMED else named
+
+
+def show(namespace: str) -> None:
+    """Choose the namespace. For a chart's callback; the page is then drawn anew, its controls with it."""
+    st.session_state["namespace"] = namespace or words.UNNAMED
+    st.session_state[filters.PICKED] = True
 
 
 def line(scope: Scope, now_ms: int) -> None:

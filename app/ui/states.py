@@ -9,7 +9,7 @@ import streamlit as st
 from app.ui import handles
 from app.ui.text import literal
 from app.views import words
-from app.views.parts import Failure, Part
+from app.views.parts import Failure
 
 STALE_AFTER_MS = 120_000
 
@@ -28,12 +28,9 @@ def failed(failure: Failure) -> None:
     )
 
 
-def part(read: Part[object]) -> bool:
-    """Draw the failure of a part, if it failed; return whether it worked."""
-    if read.failure:
-        failed(read.failure)
-        return False
-    return True
+def not_done(what: str, message: str) -> None:
+    """Draw that something asked for on this page was not done, and why. It is of this click: no source fails by it."""
+    st.error(f"**{literal(what)}.** {literal(message)}", icon=":material/error:")
 
 
 def report(failures: Sequence[Failure], sources: Sequence[str]) -> None:

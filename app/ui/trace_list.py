@@ -116,7 +116,7 @@ def draw(listing: Listing) -> None:
 def _links(rows: Sequence[Mapping[str, object]]) -> None:
     """Draw the newest traces as links, for whoever does not point at the list. The filters stay as they are."""
     held = st.query_params.to_dict()
-    with st.expander(f"The newest as links: {min(len(rows), _MOST_LINKS)}"):
+    with st.expander("The newest as links"):  # no number in it: an expander whose label changes closes
         for row in rows[:_MOST_LINKS]:
             told = links.label(row, ("time (UTC)", "outcome", "namespace", "tenant", "prompt"))
             st.page_link(

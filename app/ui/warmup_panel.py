@@ -10,7 +10,6 @@ from app.errors import AppError
 from app.ui import acts, chrome, confirm, handles, states, tables
 from app.ui.text import literal
 from app.views import warmup, words
-from app.views.parts import Failure
 from app.views.warmup import WarmupView
 from storage.errors import StorageError
 
@@ -32,7 +31,7 @@ def plan(namespace: str) -> None:
         try:
             kept = actions.plan_warmup(acts.context(), namespace, limit=int(limit), since_ms=since)
         except (AppError, StorageError) as error:
-            states.failed(Failure("Plan", str(error), "the recorded misses"))
+            states.not_done("No plan could be made", str(error))
             kept = None
         st.session_state[_PLAN] = kept
     if kept is None or kept.namespace != namespace:

@@ -155,7 +155,7 @@ def _sentence(found: Sequence[SourceStatus], balance: Reconciliation | None, now
     refused = sum(source.rejected for source in found)
     told = words.many(len(found), "source", "sources")
     told += f", {len(silent)} of them silent for more than two minutes" if silent else ", each service heard in the last two minutes"
-    told += f"; {words.count(refused)} spans were rejected." if refused else "; nothing was rejected."
+    told += f"; {words.many(refused, 'span was', 'spans were')} rejected." if refused else "; nothing was rejected."
     bad = bool(silent) or bool(refused)
     if balance is None:
         return f"{told} The gateways' own counters were not scraped in this range, so nothing proves that all lookups arrived.", True
