@@ -21,6 +21,7 @@ def body() -> None:
     row = view.chosen
     if row is not None and row.findings is not None:
         found = row.findings
+        regret_panel.whose(view)
         chrome.dials(regret.dials(row, horizon))
         panels.chart(charts.bracket(view.rows), rows=regret.namespace_rows(view), key="bracket", on_name=regret_panel.show)
         regret_panel.course(horizon, namespace, now)

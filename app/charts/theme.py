@@ -57,6 +57,7 @@ MARK_SYMBOLS = {
     "restart": "star",
     "change": "hexagon",
 }
+AXIS_TEXT = {"light": "#4a4f58", "dark": "#b3bac4"}  # the library's own grey has 3.7:1 on white
 _GRID = "rgba(138,145,155,0.25)"
 CONFIG = {"displayModeBar": False, "scrollZoom": False, "doubleClick": "reset"}
 
@@ -92,6 +93,15 @@ def figure(*, height: int = 240, legend: bool = True) -> go.Figure:
     made.update_xaxes(showgrid=False, zeroline=False, automargin=True)
     made.update_yaxes(gridcolor=_GRID, zeroline=False, automargin=True, rangemode="tozero")
     return made
+
+
+def axis_text(made: go.Figure, base: str | None) -> None:
+    """Write ticks, axis titles and notes in a colour that can be read on this theme: light or dark; None = not known, nothing is done."""
+    colour = AXIS_TEXT.get(base or "")
+    if colour:
+        for update in (made.update_xaxes, made.update_yaxes):
+            update(tickfont_color=colour, title_font_color=colour)
+        made.update_annotations(font_color=colour)
 
 
 def times(at_ms: Sequence[int]) -> list[str]:

@@ -36,6 +36,7 @@ def chart(
     which regions are drawn.
     """
     told = definitions.chart(key)
+    theme.axis_text(made.figure, st.context.theme.type)
     st.markdown(f"**{literal(made.title)}**", help=literal(told) if told else None)
     if on_point is not None:
         _selectable(made, key=key, take=_taking(on_point, step_ms), region=filters.dragging())

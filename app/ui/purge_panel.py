@@ -54,7 +54,7 @@ def _set_switch(namespace: str, wanted: str, seen: str, version: int) -> None:
 def preview(namespace: str) -> None:
     """Draw the preview that was asked for, and the button that opens the confirmation."""
     why = acts.may_act("purge")
-    asked = st.button("Preview a purge", type="primary", icon=":material/visibility:", disabled=bool(why), help=why, key="preview_purge")
+    asked = st.button("Preview a purge", icon=":material/visibility:", disabled=bool(why), help=why, key="preview_purge")
     kept: PurgePreview | None = st.session_state.get(_PREVIEW)
     if asked:
         try:

@@ -61,6 +61,16 @@ def line(scope: Scope, now_ms: int) -> None:
             chrome.evidence("regret", "Regret")
 
 
+def whose(view: Regret) -> None:
+    """Draw of which namespace the numbers are, where several were analysed."""
+    if view.chosen is not None and len(view.rows) > 1:
+        name = words.name(view.chosen.namespace)
+        told = (
+            f"Numbers, knobs, curves and policies are of namespace {name}, which has the most to win; choose another above or on the chart."
+        )
+        st.caption(literal(told))
+
+
 def course(horizon: str, namespace: str | None, now_ms: int) -> None:
     """Draw the regret of earlier times, once there are two. A click leads to why the hit rate changed in that time."""
     points = regret_past.course(handles.ops, horizon=horizon, namespace=namespace, now_ms=now_ms)

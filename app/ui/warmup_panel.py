@@ -24,7 +24,7 @@ def plan(namespace: str) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         hours = st.selectbox("Misses of", list(_HOURS), index=2, format_func=lambda one: _HOURS[one], key="hours", width=200)
         limit = st.number_input("At most", min_value=1, max_value=1000, value=50, step=10, key="limit", width=140)
-        asked = st.button("Plan", type="primary", icon=":material/checklist:", disabled=bool(why), help=why, key="plan_warmup")
+        asked = st.button("Plan", icon=":material/checklist:", disabled=bool(why), help=why, key="plan_warmup")
     kept: WarmupPlan | None = st.session_state.get(_PLAN)
     if asked:
         since = handles.now_ms() - hours * 3_600_000

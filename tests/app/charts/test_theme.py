@@ -35,6 +35,7 @@ def test_text_can_be_read_captions_too(name: str) -> None:
     for back in backgrounds:
         assert contrast(colours["textColor"], back, CAPTION) >= TEXT
         assert contrast(colours["linkColor"], back) >= TEXT
+        assert contrast(theme.AXIS_TEXT[name], back) >= TEXT
     assert contrast(colours["dataframeHeaderTextColor"], colours["dataframeHeaderBackgroundColor"]) >= TEXT
     assert contrast(colours["codeTextColor"], colours["codeBackgroundColor"]) >= TEXT
 
