@@ -48,7 +48,7 @@ _LOG_LIMIT_BYTES: Final = 96 * 1024 * 1024  # a log that a long reader made grow
 # Up to so much a reader sorts in memory, not in a file: grouping a month's rows takes a quarter less. A pool holds four.
 _READER_CACHE_KIB: Final = 16_384
 _UNREADABLE: Final = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS)
-_DAMAGED: Final = "is damaged, or no database; move it away, or restore a copy, and start again"
+_DAMAGED: Final = "is damaged, or no database; move it away, or put a copy back (cachescope restore), and start again"
 _NOT_WRITABLE: Final = "or its folder cannot be written by this user; the log lies beside the file"
 _KINDS: Final[dict[int, tuple[type[StorageError], str]]] = {
     sqlite3.SQLITE_BUSY: (StoreBusy, "is locked by another process; try again"),

@@ -154,7 +154,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return rows as a Parquet file, with the columns' own types. A column of numbers and texts is one of texts: the format has no other."""
+    """Return rows as a Parquet file, with the columns' own types. One of numbers and texts is of texts: the format has no other."""
     frame = pd.DataFrame(list(rows))
     for name in frame.columns:
         known = frame[name].dropna()
