@@ -85,6 +85,8 @@ def course(horizon: str, namespace: str | None, now_ms: int) -> None:
 
 def waiting(view: Regret) -> bool:
     """Draw why there is nothing, or that what there is is old; return whether there is something to show."""
+    if view.failures:  # of the worker nothing is known either
+        return False
     if view.worker_age_ms is None or view.worker_age_ms > 60_000:
         seen = "was never seen" if view.worker_age_ms is None else f"gave no sign of life for {words.age(view.worker_age_ms)}"
         st.warning(f"**The worker {seen}**: it computes these numbers, and nothing new comes until it runs.", icon=":material/schedule:")
@@ -99,7 +101,7 @@ def waiting(view: Regret) -> bool:
         st.error(f"The last analysis failed at {at} UTC: {literal(view.job.error)}", icon=":material/error:")
     if (told := regret.left_out(view)) and view.chosen is not None and view.chosen.findings is not None:
         st.warning(literal(told), icon=":material/filter_alt:")
-    if not view.rows and not view.failures:
+    if not view.rows:
         how = "The worker does so every ten minutes, once lookups are recorded:"
         states.empty("Nothing has been computed yet", how, "cachescope worker")
     return bool(view.rows)

@@ -26,8 +26,9 @@ COLUMNS = {
 def explore(view: Thresholds, namespace: str) -> None:
     """Draw the similarities, the threshold to move, and what moving it would have done."""
     if view.effective is None or view.effective.value is None:
-        why = thresholds.unknown(view.effective)
-        states.empty("There is no threshold to move", f"{why[0].upper()}{why[1:]}:", "cachescope status")
+        if view.effective is not None:  # else the page has said that the engine does not answer
+            why = thresholds.unknown(view.effective)
+            states.empty("There is no threshold to move", f"{why[0].upper()}{why[1:]}:", "cachescope status")
         if view.candidates:
             _similarities(view, None, None)
         return
