@@ -113,3 +113,27 @@ def test_a_region_moves_the_bar_and_the_url(tmp_path: Path, monkeypatch: pytest.
     test.run()
     assert test.markdown[-1].value == "custom 1775000040000 1775000400000"
     handles.wiring.clear()
+
+
+def _chosen() -> None:
+    import streamlit as st
+
+    from app.ui import regret_panel
+
+    st.write(str(regret_panel.choose()))
+    for name in ("docs", ""):
+        st.button(f"pick {name}", on_click=regret_panel.show, args=(name,))
+
+
+def test_a_namespace_picked_on_the_regret_is_chosen_above_and_in_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in support.environ(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    handles.wiring.clear()
+    test = AppTest.from_function(_chosen, default_timeout=60).run()
+    for button, chosen in ((0, "docs"), (1, "")):
+        test.button[button].click().run()
+        assert not test.exception
+        assert test.markdown[-1].value == str(("24h", chosen))
+        assert test.query_params["namespace"] == (chosen or "(not recorded)")
+    handles.wiring().close()
+    handles.wiring.clear()
