@@ -105,7 +105,7 @@ def test_a_database_deleted_while_it_was_open_is_a_failure_and_no_fresh_installa
 def test_nothing_is_not_wrong_while_nothing_comes(store: Store, ops: Store, later_ms: int, told: str | None) -> None:
     now = NOW + later_ms
     shown = Window.of(now - 3_600_000, now)
-    view = overview.load(lambda: store, lambda: ops, no_engine, window=shown, scope=Scope(), window_name="the last hour", now_ms=now)
+    view = overview.load(lambda: store, lambda: ops, no_engine, Question(shown, Scope(), "the last hour", now))
     assert (told or "") in view.sentence
     assert ("Nothing has come" in view.sentence) == (told is not None)
     assert "Nothing is wrong" not in view.sentence  # no gateway answers
