@@ -21,8 +21,9 @@ def body() -> None:
     row = view.chosen
     if row is not None and row.findings is not None:
         found = row.findings
+        regret_panel.whose(view)
         chrome.dials(regret.dials(row, view))
-        panels.chart(charts.bracket(view.rows), rows=regret_rows.namespace_rows(view), key="bracket")
+        panels.chart(charts.bracket(view.rows), rows=regret_rows.namespace_rows(view), key="bracket", on_name=regret_panel.show)
         regret_panel.course(horizon, namespace, now)
         st.markdown(f"**What each knob would have won in namespace {literal(words.name(row.namespace))}**")
         share = {"of its lookups": tables.percent_bar("of its lookups"), "hits": tables.number("hits")}

@@ -1,6 +1,7 @@
 """StorageError
 ├── permanent
 │   ├── StoreMissing    there is no such database yet
+│   │   └── StoreGone   there was one: it was deleted or replaced while it was open
 │   ├── StoreCorrupt    the file is not a database, or is damaged
 │   ├── SchemaTooNew    written by a newer program
 │   ├── SchemaTooOld    waits for its writer to migrate it
@@ -25,6 +26,10 @@ class StorageError(Exception):
 
 class StoreMissing(StorageError):
     """There is no such database yet."""
+
+
+class StoreGone(StoreMissing):
+    """There was a database: its file was deleted or replaced while it was open."""
 
 
 class StoreCorrupt(StorageError):

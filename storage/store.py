@@ -28,6 +28,7 @@ from storage.errors import (
     StoreBusy,
     StoreCorrupt,
     StoreFull,
+    StoreGone,
     StoreMissing,
     StoreReadOnly,
 )
@@ -47,7 +48,7 @@ _LOG_LIMIT_BYTES: Final = 96 * 1024 * 1024  # a log that a long reader made grow
 # Up to so much a reader sorts in memory, not in a file: grouping a month's rows takes a quarter less. A pool holds four.
 _READER_CACHE_KIB: Final = 16_384
 _UNREADABLE: Final = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS)
-_DAMAGED: Final = "is damaged, or no database; move it away, or restore a copy, and start again"
+_DAMAGED: Final = "is damaged, or no database; move it away, or put a copy back (cachescope restore), and start again"
 _NOT_WRITABLE: Final = "or its folder cannot be written by this user; the log lies beside the file"
 _KINDS: Final[dict[int, tuple[type[StorageError], str]]] = {
     sqlite3.SQLITE_BUSY: (StoreBusy, "is locked by another process; try again"),
@@ -106,7 +107,7 @@ class Store:
             self._turn.release()
 
     def _follow_file(self) -> None:
-        """Return when the path still names the file that is open. A reader goes over to a new one; a writer raises StoreMissing.
+        """Return when the path still names the file that is open. A reader goes over to a new one; a writer raises StoreGone.
 
         Without this a writer would go on into a deleted file, and acknowledge what nobody will ever read.
         """
@@ -114,7 +115,7 @@ class Store:
         if found == self._file:
             return
         if found is None or self.writable:
-            raise StoreMissing(f"{self.path} was deleted or replaced while it was open; restart the process that writes it")
+            raise StoreGone(f"{self.path} was deleted or replaced while it was open; restart the process that writes it")
         self._reader.dispose()
         self._file = found
 
@@ -378,6 +379,6 @@ def _known(error: Any, path: Path, line: str) -> StorageError | None:
     if code in _UNREADABLE:
         return StoreCorrupt(f"{path} cannot be read ({error}); check the disk")
     if code & 0xFF == sqlite3.SQLITE_CANTOPEN and not path.exists():
-        return StoreMissing(f"there is no {line} database at {path} any more; {_CREATED_BY[line]}")
+        return StoreGone(f"there is no {line} database at {path} any more; {_CREATED_BY[line]}")
     kind, advice = _KINDS.get(code & 0xFF, (None, ""))
     return kind(f"{path} {advice} ({error})") if kind else None

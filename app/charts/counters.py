@@ -11,7 +11,7 @@ from app.views.counters import FELL, RESTART, Rate
 from storage.reads.acts import Mark
 from storage.reads.window import Window
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+COLOURS = tuple(theme.OUTCOME_COLOURS[one] for one in ("exact_hit", "error", "partial_hit", "coalesced", "miss", "semantic_hit"))
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _SYMBOLS = {RESTART: "triangle-up", FELL: "x"}
 _MOST_LINES = 12
@@ -44,7 +44,7 @@ def hit_rates(rates: Sequence[Rate], window: Window, unit: str, acted: Sequence[
             y=values,
             mode="lines+markers",
             name=f"{theme.label(rate.system)}: {theme.label(rate.cache.title)}, {theme.label(rate.source)}",
-            line={"color": _COLOURS[place % len(_COLOURS)], "dash": _DASHES[place // len(_COLOURS) % len(_DASHES)], "width": 2},
+            line={"color": COLOURS[place % len(COLOURS)], "dash": _DASHES[place // len(COLOURS) % len(_DASHES)], "width": 2},
             marker={"size": 4},
             cliponaxis=False,
             connectgaps=False,

@@ -11,11 +11,12 @@ from app.views.rates import LatencyView
 from storage.reads.acts import Mark
 from storage.reads.window import Window
 
+_HIT, _NO_HIT = theme.OUTCOME_COLOURS["exact_hit"], theme.OUTCOME_COLOURS["miss"]
 _LINES = (
-    ("hit p50", "hit", "p50_ms", "#0072b2", "dot"),
-    ("hit p95", "hit", "p95_ms", "#0072b2", "solid"),
-    ("no hit p50", "no hit", "p50_ms", "#e69f00", "dot"),
-    ("no hit p95", "no hit", "p95_ms", "#e69f00", "solid"),
+    ("hit p50", "hit", "p50_ms", _HIT, "dot"),
+    ("hit p95", "hit", "p95_ms", _HIT, "solid"),
+    ("no hit p50", "no hit", "p50_ms", _NO_HIT, "dot"),
+    ("no hit p95", "no hit", "p95_ms", _NO_HIT, "solid"),
 )
 
 

@@ -132,13 +132,14 @@ def funnel(steps: Sequence[Funnel]) -> Chart:
         orientation="h",
         marker={"color": [theme.OUTCOME_COLOURS[step.outcome] if step.outcome else theme.NEUTRAL for step in steps]},
         text=[f"{words.percent(step.share)} · {step.share.k:,}" for step in steps],
-        textposition="auto",
+        textposition="outside",  # on a bar's own colour no text can be read
+        cliponaxis=False,
         customdata=[[f"{step.share.k:,} of {step.share.n:,}", words.interval(step.share)] for step in steps],
         hovertemplate="%{y}: %{customdata[0]} (%{customdata[1]})<extra></extra>",
     )
     ticks = [0, 25, 50, 75, 100]
-    made.update_xaxes(range=[0, 100], tickvals=ticks, ticktext=[f"{tick} %" for tick in ticks], showgrid=True)
-    made.update_layout(margin={"r": 28})  # half of "100 %" stands beyond the axis
+    # The text of a whole bar stands beyond 100 %.
+    made.update_xaxes(range=[0, 135], tickvals=ticks, ticktext=[f"{tick} %" for tick in ticks], showgrid=True)
     made.update_yaxes(autorange="reversed", title=None)
     title = "Where eligible lookups were answered, tier by tier"
     return Chart(title, made, f"{title}: " + ", ".join(f"{step.name} {words.percent(step.share)}" for step in steps))

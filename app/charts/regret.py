@@ -20,7 +20,10 @@ _LIFETIMES_MS = (60_000, 600_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000
 
 
 def bracket(rows: Sequence[Row]) -> Chart:
-    """Lines from the least to the most regret, in money where every namespace has prices, else in hits; the largest at the top."""
+    """Lines from the least to the most regret, in money where every namespace has prices, else in hits; the largest at the top.
+
+    The last of each point's own data is its namespace's name, for the click on it; it is not drawn.
+    """
     found = [(row.namespace, row.findings) for row in rows if row.findings is not None]
     priced = bool(found) and all(one.regret[1].usd is not None for _, one in found)
 
@@ -32,8 +35,8 @@ def bracket(rows: Sequence[Row]) -> Chart:
     labels = [theme.label(name, 24) for name, _ in largest]
     ends = [one.regret for _, one in largest]
     told = [
-        [words.money(low.usd), words.money(high.usd), f"{low.hits:,.0f}", f"{high.hits:,.0f}", words.duration_ms(high.ms)]
-        for low, high in ends
+        [words.money(low.usd), words.money(high.usd), f"{low.hits:,.0f}", f"{high.hits:,.0f}", words.duration_ms(high.ms), name]
+        for (low, high), (name, _) in zip(ends, largest, strict=True)
     ]
     made.add_scatter(
         x=[x for low, high in ends for x in (of(low), of(high), None)],
@@ -52,8 +55,8 @@ def bracket(rows: Sequence[Row]) -> Chart:
         mode="markers",
         name="what the best knob wins, maybe in more space",
         marker={"symbol": "diamond", "size": 11, "color": theme.OUTCOME_COLOURS["miss"], "line": {"width": 1, "color": "#ffffff"}},
-        customdata=["" if knob is None else regret.knob_words(knob, one) for knob, (_, one) in zip(best, largest, strict=True)],
-        hovertemplate="%{customdata}",
+        customdata=[["" if knob is None else regret.knob_words(knob, one), name] for knob, (name, one) in zip(best, largest, strict=True)],
+        hovertemplate="%{customdata[0]}",
     )
     made.update_layout(hovermode="closest")
     axis = {"text": "US dollars" if priced else "hits", "font": {"size": 12}}

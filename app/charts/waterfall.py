@@ -10,15 +10,15 @@ from app.views import words
 from app.views.trace_tree import Bar
 from app.views.traces import Trace
 
-_SPAN, _CALL, _STEP = "#5b6b7f", "#5b6b7f", "#a9b4c2"
+SPAN, STEP = "#5b6b7f", "#7f8c9c"
 
 
 def _colour(bar: Bar) -> str:
     if bar.kind in {"step", "missing"}:
-        return _STEP
+        return STEP
     if bar.error:
         return theme.OUTCOME_COLOURS["error"]
-    return theme.OUTCOME_COLOURS.get(bar.outcome, _SPAN)
+    return theme.OUTCOME_COLOURS.get(bar.outcome, SPAN)
 
 
 def figure(trace: Trace) -> Chart:

@@ -165,11 +165,12 @@ def _dial(dial: Dial) -> None:
     with st.container(border=True, width="stretch", height="stretch", gap=None):
         st.markdown(f":gray[{literal(dial.label)}]", help=literal(told) if told else None)
         st.markdown(f"### {_unbroken(dial.value)}")
+        # No captions: those are drawn at 60 %, at which no colour stands out from white.
         if dial.spark:
-            st.caption(f":blue[{dial.spark}]")
+            st.markdown(f":small[:blue[{dial.spark}]]")
         if dial.change:
             colour = "gray" if dial.good is None else "green" if dial.good else "orange"
-            st.caption(f":{colour}[{_unbroken(dial.change)}]")
+            st.markdown(f":small[:{colour}[{_unbroken(dial.change)}]]")
         for line in (dial.detail, dial.age):
             if line:
                 st.caption(_unbroken(line))

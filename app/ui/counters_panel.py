@@ -31,6 +31,7 @@ def line(window: Window, now_ms: int) -> bool:
 
 def hit_rates(view: Counters, window: Window, marks: Sequence[Mark]) -> bool:
     """Draw the hit rates of sources that only count; return whether there was one."""
+    states.report([one for one in view.failures if one.source == counters.FAMILIES], (counters.FAMILIES,))
     found = counters.totals(view)
     if not found:
         return False
@@ -39,7 +40,11 @@ def hit_rates(view: Counters, window: Window, marks: Sequence[Mark]) -> bool:
     for unit in charts.units(found):
         drawn = [rate for rate in found if rate.cache.unit == unit]
         panels.chart(
-            charts.hit_rates(drawn, window, unit, marks), rows=counters.bucket_rows(drawn), key=f"counters_{unit}", on_point=filters.since
+            charts.hit_rates(drawn, window, unit, marks),
+            rows=counters.bucket_rows(drawn),
+            key=f"counters_{unit}",
+            on_point=filters.since,
+            step_ms=window.bucket_ms,
         )
     _rates(view)
     return True

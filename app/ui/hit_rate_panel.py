@@ -32,5 +32,5 @@ def rate(view: HitRate, loaded: Loaded) -> list[dict[str, object]]:
         earlier=loaded.beside,
         compared=loaded.compared,
     )
-    panels.chart(chart, rows=rows, key="rate", on_point=filters.since)
+    panels.chart(chart, rows=rows, key="rate", on_point=filters.since, step_ms=view.window.bucket_ms)
     return rows

@@ -38,7 +38,7 @@ def draw(view: Overview, traffic: Traffic, selection: filters.Selection) -> None
     chrome.dials(overview_rows.share_dials(traffic))
     chrome.dials(overview_rows.other_dials(traffic))
     chart = latency.figure(traffic.latency, view.window, marked, late_ms=overview_rows.late_ms(traffic))
-    panels.chart(chart, rows=overview_rows.latency_rows(traffic), key="latency", on_point=panels.to_why)
+    panels.chart(chart, rows=overview_rows.latency_rows(traffic), key="latency", on_point=panels.to_why, step_ms=traffic.latency.step_ms)
 
 
 def four(view: Overview, traffic: Traffic, selection: filters.Selection) -> None:

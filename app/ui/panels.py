@@ -25,35 +25,63 @@ def chart(
     key: str,
     columns: Mapping[str, Any] | None = None,
     on_point: Callable[[int], None] | None = None,
+    step_ms: int = 0,
+    on_name: Callable[[str], None] | None = None,
 ) -> None:
     """Draw title, figure and table twin; the definition is that of the key. on_point: called with the time (ms) that was clicked on.
 
+    step_ms: points stand in the middle of steps of this length, and a click on one is of its step's start.
+    on_name: called with the name that was clicked on, the last of the point's own data; for charts that have no time.
     While the page's switch for it is on, a region dragged over becomes the time range instead: Streamlit takes no clicks on a chart on
     which regions are drawn.
     """
     told = definitions.chart(key)
+    theme.axis_text(made.figure, st.context.theme.type)
     st.markdown(f"**{literal(made.title)}**", help=literal(told) if told else None)
-    if on_point is None:
-        st.plotly_chart(made.figure, key=key, config=theme.CONFIG, alt=made.alt)
+    if on_point is not None:
+        _selectable(made, key=key, take=_taking(on_point, step_ms), region=filters.dragging())
+    elif on_name is not None:
+        _selectable(made, key=key, take=_naming(on_name), region=False)
     else:
-        _selectable(made, key=key, on_point=on_point, region=filters.dragging())
+        st.plotly_chart(made.figure, key=key, config=theme.CONFIG, alt=made.alt)
     tables.twin(rows, of=made.title, columns=columns, key=key)
 
 
-def _selectable(made: Chart, *, key: str, on_point: Callable[[int], None], region: bool) -> None:
+def _taking(on_point: Callable[[int], None], step_ms: int) -> Callable[[Mapping[str, Any]], bool]:
+    """Return what takes a selection on a chart over time, and says whether there was one."""
+
+    def take(selection: Mapping[str, Any]) -> bool:
+        picked = times(selection)
+        if picked is None:
+            return False
+        start_ms, end_ms = picked
+        if end_ms is None or end_ms - start_ms < MINUTE_MS:  # a region of less than a minute is a click that slipped
+            on_point(beginning(start_ms, step_ms))
+        else:
+            filters.pick_range(start_ms, end_ms)
+        return True
+
+    return take
+
+
+def _naming(on_name: Callable[[str], None]) -> Callable[[Mapping[str, Any]], bool]:
+    def take(selection: Mapping[str, Any]) -> bool:
+        found = name(selection)
+        if found is not None:
+            on_name(found)
+        return found is not None
+
+    return take
+
+
+def _selectable(made: Chart, *, key: str, take: Callable[[Mapping[str, Any]], bool], region: bool) -> None:
     # A selection outlives its figure; with a new key after each one it is asked for once.
     turn = int(st.session_state.get(f"{key}_turn", 0))
     drawn = f"{key}_{turn}"
 
     def pick() -> None:
-        picked = times(cast(Mapping[str, Any], st.session_state.get(drawn) or {}).get("selection") or {})
-        if picked:
+        if take(cast(Mapping[str, Any], st.session_state.get(drawn) or {}).get("selection") or {}):
             st.session_state[f"{key}_turn"] = turn + 1
-            start_ms, end_ms = picked
-            if end_ms is None or end_ms - start_ms < MINUTE_MS:  # a region of less than a minute is a click that slipped
-                on_point(start_ms)
-            else:
-                filters.pick_range(start_ms, end_ms)
 
     if region:
         made.figure.update_layout(dragmode="select", selectdirection="h")
@@ -94,6 +122,19 @@ def times(selection: Mapping[str, Any]) -> tuple[int, int | None] | None:
         return (found[0], found[-1]) if len(found) > 1 and found[0] < found[-1] else None
     start = _ms(points[0].get("x")) if points else None
     return None if start is None else (start, None)
+
+
+def beginning(at_ms: int, step_ms: int) -> int:
+    """Return the start of the step in whose middle the time lies; the time itself where it is the middle of none: a mark has its own."""
+    start = at_ms - step_ms // 2
+    return start if step_ms and start % step_ms == 0 else at_ms
+
+
+def name(selection: Mapping[str, Any]) -> str | None:
+    """Return the name of the point that a selection holds, the last of the point's own data; None when it is empty."""
+    points = selection.get("points") or []
+    told = points[0].get("customdata") if points else None
+    return str(told[-1]) if isinstance(told, list) and told else None
 
 
 def _ms(value: object) -> int | None:

@@ -13,7 +13,6 @@ from app.errors import AppError
 from app.ui import acts, chrome, confirm, handles, states, tables
 from app.ui.text import literal
 from app.views import purge, words
-from app.views.parts import Failure
 from app.views.purge import PurgeView, RecentPurge
 from engine.types import Switch
 from storage.errors import StorageError
@@ -55,13 +54,13 @@ def _set_switch(namespace: str, wanted: str, seen: str, version: int) -> None:
 def preview(namespace: str) -> None:
     """Draw the preview that was asked for, and the button that opens the confirmation."""
     why = acts.may_act("purge")
-    asked = st.button("Preview a purge", type="primary", icon=":material/visibility:", disabled=bool(why), help=why, key="preview_purge")
+    asked = st.button("Preview a purge", icon=":material/visibility:", disabled=bool(why), help=why, key="preview_purge")
     kept: PurgePreview | None = st.session_state.get(_PREVIEW)
     if asked:
         try:
             kept = actions.preview_purge(acts.context(), namespace)
         except (AppError, StorageError) as error:
-            states.failed(Failure(purge.ENGINE, str(error), "the preview"))
+            states.not_done("No preview could be made", str(error))
             kept = None
         st.session_state[_PREVIEW] = kept
     if kept is None or kept.namespace != namespace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app.charts import regret as charts
-from app.ui import chrome, handles, panels, states, tables
+from app.ui import chrome, filters, handles, panels, states, tables
 from app.ui.text import literal
 from app.views import marks, regret, regret_past, regret_rows, words
 from app.views.regret import Regret
@@ -44,6 +44,12 @@ def choose() -> tuple[str, str | None]:
     return horizon, "" if named == words.UNNAMED else named
 
 
+def show(namespace: str) -> None:
+    """Choose the namespace. For a chart's callback; the page is then drawn anew, its controls with it."""
+    st.session_state["namespace"] = namespace or words.UNNAMED
+    st.session_state[filters.PICKED] = True
+
+
 def line(scope: Scope, now_ms: int) -> None:
     """Draw, on another page, what tuning would win, with the link to the evidence. Nothing while nothing was computed."""
     view = regret.load(handles.ops, horizon=_DEFAULT, namespace=scope.namespace, now_ms=now_ms)
@@ -53,6 +59,16 @@ def line(scope: Scope, now_ms: int) -> None:
             told = f"{view.sentence} This is {note}." if note else view.sentence
             st.markdown(f"**Is tuning worth it?** {literal(told)}", width="content")
             chrome.evidence("regret", "Regret")
+
+
+def whose(view: Regret) -> None:
+    """Draw of which namespace the numbers are, where several were analysed."""
+    if view.chosen is not None and len(view.rows) > 1:
+        name = words.name(view.chosen.namespace)
+        told = (
+            f"Numbers, knobs, curves and policies are of namespace {name}, which has the most to win; choose another above or on the chart."
+        )
+        st.caption(literal(told))
 
 
 def course(horizon: str, namespace: str | None, now_ms: int) -> None:
@@ -71,6 +87,8 @@ def course(horizon: str, namespace: str | None, now_ms: int) -> None:
 
 def waiting(view: Regret) -> bool:
     """Draw why there is nothing, or that what there is is old; return whether there is something to show."""
+    if view.failures:  # of the worker nothing is known either
+        return False
     if view.worker_age_ms is None or view.worker_age_ms > 60_000:
         seen = "was never seen" if view.worker_age_ms is None else f"gave no sign of life for {words.age(view.worker_age_ms)}"
         st.warning(f"**The worker {seen}**: it computes these numbers, and nothing new comes until it runs.", icon=":material/schedule:")
@@ -85,7 +103,7 @@ def waiting(view: Regret) -> bool:
         st.error(f"The last analysis failed at {at} UTC: {literal(view.job.error)}", icon=":material/error:")
     if (told := regret.left_out(view)) and view.chosen is not None and view.chosen.findings is not None:
         st.warning(literal(told), icon=":material/filter_alt:")
-    if not view.rows and not view.past and not view.failures:
+    if not view.rows and not view.past:
         how = "The worker does so every ten minutes, once lookups are recorded:"
         states.empty("Nothing has been computed yet", how, "cachescope worker")
     return bool(view.rows or view.past)

@@ -9,31 +9,31 @@ import streamlit as st
 from app.ui import handles
 from app.ui.text import literal
 from app.views import words
-from app.views.parts import Failure, Part
+from app.views.parts import Failure
 
 STALE_AFTER_MS = 120_000
+_HALF_A_DAY_MS = 43_200_000  # a failure of yesterday has its day
 
 
 def failed(failure: Failure) -> None:
     """Draw which source failed, since when, and what that hides. The rest of the page goes on."""
     if failure.missing:
-        empty("Nothing has been stored yet", failure.message.replace("`", ""), "cachescope up")
+        told = failure.message.replace("`", "")
+        empty("Nothing has been stored yet", told[:1].upper() + told[1:], "cachescope up")
         return
     since = handles.failures().failing(failure.source)
+    at = words.clock(since) if handles.now_ms() - since < _HALF_A_DAY_MS else words.instant(since)
     hides = f" Hidden: {literal(failure.hides)}." if failure.hides else ""
     why = literal(failure.message.rstrip("."))
     st.error(
-        f"**{literal(failure.source)} does not answer** since {words.clock(since)} UTC: {why}.{hides}",
+        f"**{literal(failure.source)} does not answer** since {at} UTC: {why}.{hides}",
         icon=":material/cloud_off:",
     )
 
 
-def part(read: Part[object]) -> bool:
-    """Draw the failure of a part, if it failed; return whether it worked."""
-    if read.failure:
-        failed(read.failure)
-        return False
-    return True
+def not_done(what: str, message: str) -> None:
+    """Draw that something asked for on this page was not done, and why. It is of this click: no source fails by it."""
+    st.error(f"**{literal(what)}.** {literal(message)}", icon=":material/error:")
 
 
 def report(failures: Sequence[Failure], sources: Sequence[str]) -> None:
@@ -51,7 +51,7 @@ def empty(what: str, next_step: str, command: str = "") -> None:
         st.markdown(f"**{literal(what)}**")
         st.markdown(literal(next_step))
         if command:
-            st.code(command, language="bash", wrap_lines=True)
+            st.code(command, language=None, wrap_lines=True)  # its colours for options cannot be read in the dark
 
 
 def no_lookups(*, last_ms: int | None, now_ms: int, window_name: str) -> None:

@@ -154,5 +154,10 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return rows as a Parquet file, with the columns' own types."""
-    return bytes(pd.DataFrame(list(rows)).to_parquet(index=False))
+    """Return rows as a Parquet file, with the columns' own types. One of numbers and texts is of texts: the format has no other."""
+    frame = pd.DataFrame(list(rows))
+    for name in frame.columns:
+        known = frame[name].dropna()
+        if frame[name].dtype == object and len({type(value) for value in known}) > 1:
+            frame[name] = frame[name].map(str, na_action="ignore")
+    return bytes(frame.to_parquet(index=False))

@@ -26,8 +26,11 @@ COLUMNS = {
 def explore(view: Thresholds, namespace: str) -> None:
     """Draw the similarities, the threshold to move, and what moving it would have done."""
     if view.effective is None or view.effective.value is None:
-        why = thresholds.unknown(view.effective)
-        states.empty("There is no threshold to move", f"{why[0].upper()}{why[1:]}:", "cachescope status")
+        if view.effective is not None:  # else the page has said that the engine does not answer
+            why = thresholds.unknown(view.effective)
+            states.empty("There is no threshold to move", f"{why[0].upper()}{why[1:]}:", "cachescope status")
+        if view.candidates:
+            _similarities(view, None, None)
         return
     in_force = view.effective.value
     moved = st.slider(
@@ -43,11 +46,7 @@ def explore(view: Thresholds, namespace: str) -> None:
     st.markdown(f"**{literal(thresholds.consequence(result))}**")
     for note in thresholds.notes(view):
         st.caption(literal(note))
-    panels.chart(
-        similarity.histogram(view.candidates, in_force=in_force, moved=moved),
-        rows=similarity.table(view.candidates),
-        key="similarity",
-    )
+    _similarities(view, in_force, moved)
     for title, ids in (
         ("Hits that would be gained", result.gained),
         ("Hits that would be lost", result.lost),
@@ -56,6 +55,11 @@ def explore(view: Thresholds, namespace: str) -> None:
         _pairs(view, title, ids)
     _labelled(view)
     _apply(view, namespace, moved)
+
+
+def _similarities(view: Thresholds, in_force: float | None, moved: float | None) -> None:
+    chart = similarity.histogram(view.candidates, in_force=in_force, moved=moved)
+    panels.chart(chart, rows=similarity.table(view.candidates), key="similarity")
 
 
 def _pairs(view: Thresholds, title: str, ids: Sequence[int]) -> None:

@@ -79,6 +79,7 @@ def forget() -> None:
 def draw(listing: Listing) -> None:
     """Draw the list. Its key changes with its rows, so that a selection never points at a row that has moved."""
     rows, shown = traces.rows(listing), [row.trace_id.hex() for row in listing.rows]
+    empty = {name for name in ("reason", "similarity") if not any(row[name] for row in rows)}  # room for the others
     key = f"trace_list_{listing.rows[0].id if listing.rows else 0}_{len(shown)}"
     st.session_state[_SHOWN] = (key, shown)
 
@@ -97,11 +98,12 @@ def draw(listing: Listing) -> None:
         selection_mode="single-row",
         placeholder="–",
         height=min(35 * (len(shown) + 1) + 3, 460),
+        column_order=[name for name in rows[0] if name not in empty] if rows else None,
         column_config={
             "duration ms": tables.number("duration ms", pattern="%.2f"),
             "similarity": tables.number("similarity", pattern="%.4f"),
             "trace": st.column_config.TextColumn("trace", width=78, help="The trace's id; a cell shows all of it when it is selected"),
-            "prompt": st.column_config.TextColumn("prompt", width=270),
+            "prompt": st.column_config.TextColumn("prompt", width=250),
             "reason": st.column_config.TextColumn("reason", width=110),  # most rows have none, and a width of their own would clip it
         },
         alt="Lookups, the newest first; select one to open its trace",
@@ -116,7 +118,7 @@ def draw(listing: Listing) -> None:
 def _links(rows: Sequence[Mapping[str, object]]) -> None:
     """Draw the newest traces as links, for whoever does not point at the list. The filters stay as they are."""
     held = st.query_params.to_dict()
-    with st.expander(f"The newest as links: {min(len(rows), _MOST_LINKS)}"):
+    with st.expander("The newest as links"):  # no number in it: an expander whose label changes closes
         for row in rows[:_MOST_LINKS]:
             told = links.label(row, ("time (UTC)", "outcome", "namespace", "tenant", "prompt"))
             st.page_link(

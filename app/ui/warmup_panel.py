@@ -10,7 +10,6 @@ from app.errors import AppError
 from app.ui import acts, chrome, confirm, handles, states, tables
 from app.ui.text import literal
 from app.views import warmup, words
-from app.views.parts import Failure
 from app.views.warmup import WarmupView
 from storage.errors import StorageError
 
@@ -25,14 +24,14 @@ def plan(namespace: str) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         hours = st.selectbox("Misses of", list(_HOURS), index=2, format_func=lambda one: _HOURS[one], key="hours", width=200)
         limit = st.number_input("At most", min_value=1, max_value=1000, value=50, step=10, key="limit", width=140)
-        asked = st.button("Plan", type="primary", icon=":material/checklist:", disabled=bool(why), help=why, key="plan_warmup")
+        asked = st.button("Plan", icon=":material/checklist:", disabled=bool(why), help=why, key="plan_warmup")
     kept: WarmupPlan | None = st.session_state.get(_PLAN)
     if asked:
         since = handles.now_ms() - hours * 3_600_000
         try:
             kept = actions.plan_warmup(acts.context(), namespace, limit=int(limit), since_ms=since)
         except (AppError, StorageError) as error:
-            states.failed(Failure("Plan", str(error), "the recorded misses"))
+            states.not_done("No plan could be made", str(error))
             kept = None
         st.session_state[_PLAN] = kept
     if kept is None or kept.namespace != namespace:

@@ -63,18 +63,18 @@ def panel(view: Why) -> None:
         links.beneath(rows, "lookups", by=("what",), lead="Lookups of")
     if not view.dimensions:
         return
-    left, right = st.columns([8, 5])
-    with left:
-        st.markdown("**What lookups became, before and now**")
-        columns = {"before": bar("before", width=110), "now": bar("now", width=110)}
-        tables.show(why_rows.became_rows(view), alt="What eligible lookups became, before and now", columns=columns)
-    with right:
-        st.markdown("**What changed in that time**")
-        events = why_rows.event_rows(view)
-        if events:
-            tables.show(events, alt="Acts, versions, outages and restarts in both windows")
-        else:
-            st.caption("No act, no new version, no outage and no restart is on record in both windows.")
+    st.markdown("**What changed in that time**")
+    events = why_rows.event_rows(view)
+    if events:
+        tables.show(events, alt="Acts, versions, outages and restarts in both windows")
+    else:
+        st.caption("No act, no new version, no outage and no restart is on record in both windows.")
+    st.markdown("**What lookups became, before and now**")
+    tables.show(
+        why_rows.became_rows(view),
+        alt="What eligible lookups became, before and now",
+        columns={"before": bar("before", width=110), "now": bar("now", width=110)},
+    )
     examples = why_rows.example_rows(view)
     if examples:
         st.markdown("**Lookups of the first segment**")

@@ -18,6 +18,11 @@ _ENDS: Final = (
 )
 _DURATION: Final = "The whole request, upstream included: median, and below what 95 of 100 lie. Errors are left out."
 
+_POINTED: Final = (
+    "Click on a point or a bar to see why the hit rate changed since then; with Drag a range on, drag over a region to make it the "
+    "time range."
+)
+
 DIALS: Final[dict[str, str]] = {
     "Hit rate": (
         "Hits / (hits + coalesced + misses), traffic of the response cache only. Bypasses and errors are not in it. The change is "
@@ -97,30 +102,26 @@ DIALS: Final[dict[str, str]] = {
 
 CHARTS: Final[dict[str, str]] = {
     "calibration": "Labelled pairs by fifths of the score's probability, out of fold, and the share of each that people said serves.",
-    "outcomes": (
-        "Lookups that began in each step, by what became of them. The last step is pale while late data may come. Click on a bar "
-        "to see why the hit rate changed since then."
-    ),
+    "outcomes": (f"Lookups that began in each step, by what became of them. The last step is pale while late data may come. {_POINTED}"),
     "rate": (
-        "Hits / (hits + coalesced + misses) of the lookups that began in each step; a step without any is a gap. Drag over a "
-        "region to make it the time range; click on a bar of the outcomes below to compare what came since with what came before. "
-        "Dashed: the compared period, moved to stand beside. Hollow: late data may still come."
+        "Hits / (hits + coalesced + misses) of the lookups that began in each step; a step without any is a gap. "
+        f"Dashed: the compared period, moved to stand beside. Hollow: late data may still come. {_POINTED}"
     ),
-    "latency": (
-        f"{_DURATION} From sketches that are within 1 %. Hollow: late data may still come. Click on a point to see why the hit rate "
-        "changed since then."
-    ),
+    "latency": f"{_DURATION} From sketches that are within 1 %. Hollow: late data may still come. {_POINTED}",
     "funnel": "Eligible lookups by what answered them, end to end. In the table also the share of those that came as far as each tier.",
     "ranks": "Share of a window's lookups that its most frequent prompt has, the second, and so on.",
     "similarities": "Shares of lookups with a candidate, by its similarity; exact hits have none.",
-    "bracket": _ENDS,
-    "course": "What a perfect cache would have won, least and most, as part of the lookups of the time that ended there.",
+    "bracket": f"{_ENDS} Click on a line to see that namespace.",
+    "course": (
+        "What a perfect cache would have won, least and most, as part of the lookups of the time that ended there. Click "
+        "on a point to see why the hit rate changed in that time."
+    ),
     "spaces": "Misses of the recorded stream, replayed with less or more space; lookups served by another key's entry are left out.",
     "lifetimes": "Misses of the recorded stream, replayed with shorter and longer lifetimes and no limit of space.",
     "granularity": "Tokens of the prefill that a cache of such units would save of the trace, and prompts that would find a unit.",
     "similarity": "Lookups with a candidate, by its similarity and what became of them. A candidate may serve at the threshold or above.",
     "waterfall": "Spans as long as they took, in the order of the calls; steps of the lookup inside it.",
-    "counters": "Hits / queries by which the counters grew in each step. A step without a query or without a reading is a gap.",
+    "counters": f"Hits / queries by which the counters grew in each step. A step without a query or without a reading is a gap. {_POINTED}",
 }
 
 COLUMNS: Final[dict[str, str]] = {

@@ -149,7 +149,9 @@ def load(
     if part.value is not None:
         return part.value
     failures = (part.failure,) if part.failure else ()
-    return Drift("No telemetry can be read: there is no mix to show", True, None, None, failures=failures)
+    missing = bool(part.failure and part.failure.missing)
+    told = "No telemetry has been stored yet" if missing else "The telemetry database does not answer: there is no mix to show"
+    return Drift(told, not missing, None, None, failures=failures)
 
 
 def named(view: Drift, *, window_name: str, before_name: str) -> Drift:

@@ -180,7 +180,11 @@ def _verdict(panel: Panel) -> str:
 
 
 def panel_rows(view: Drift) -> list[dict[str, object]]:
-    """Return one row a panel: what was measured, what chance gives, the adjusted p-value and the verdict."""
+    """Return one row a panel: what was measured, what chance gives, the adjusted p-value and the verdict.
+
+    The same time before has a column where it decided something: without it the others fit a laptop.
+    """
+    seasons = {panel.key: _season(panel) for panel in view.panels}
     return [
         {
             "what": NAMES[panel.key],
@@ -191,7 +195,7 @@ def panel_rows(view: Drift) -> list[dict[str, object]]:
             "least worth acting on": _value(panel.key, LEAST[panel.key]),
             "n in each": panel.change.n if panel.change else None,
             "measure": _measure(panel.key, view) + _beside(panel.psi),
-            "same time before": _season(panel),
+            **({"same time before": seasons[panel.key]} if any(seasons.values()) else {}),
         }
         for panel in view.panels
     ]

@@ -138,7 +138,7 @@ def _engine_health(read: Part[tuple[EngineState, tuple[GatewayInfo, ...]]], now_
         return [Health("Gateway", "failed", "does not answer")]
     state, gateways = read.value
     if state.via == "store":
-        found = [Health("Gateway", "failed", "no gateway answers; the shared store does")]
+        found = [Health("Gateway", "failed", "no gateway answers, the shared store does (start one: cachescope gateway)")]
     else:
         late = [gateway for gateway in gateways if not gateway.current]
         detail = f"{len(gateways)} live, all follow the policy in force" if gateways else "answers"
@@ -184,8 +184,15 @@ def _source_health(senders: Sequence[SourceStatus], now_ms: int) -> list[Health]
     return found
 
 
+def _quiet_ms(traffic: Traffic, asked: Question) -> int:
+    """Return for how long nothing has come, where that is long and the window reaches up to now; else 0."""
+    last_ms = traffic.extent.last_ms if asked.window.end_ms >= asked.now_ms else None
+    quiet_ms = 0 if last_ms is None else asked.now_ms - last_ms
+    return quiet_ms if quiet_ms > SILENT_AFTER_MS else 0
+
+
 def _sentence(traffic: Traffic | None, marks: Sequence[Mark], health: Sequence[Health], asked: Question) -> tuple[str, bool]:
-    """Return the page's answer in words, and whether it is bad news."""
+    """Return the page's answer in words, and whether it is bad news: that nothing has come for long is, whatever came before."""
     if traffic is None:
         return "Nothing is known", True
     trouble = _trouble(health).removeprefix(".")
@@ -204,6 +211,9 @@ def _sentence(traffic: Traffic | None, marks: Sequence[Mark], health: Sequence[H
     errors = traffic.counts.of("error")
     if errors * 100 > traffic.counts.total:
         told += f" {words.count(errors)} of {words.count(traffic.counts.total)} requests failed upstream or were given up."
+        bad = True
+    if quiet_ms := _quiet_ms(traffic, asked):
+        told += f" Nothing has come for {words.age(quiet_ms)}."
         bad = True
     if not bad and not broken:
         told += " Nothing is wrong."

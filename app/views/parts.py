@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from app.errors import AppError
-from storage.errors import StorageError, StoreMissing
+from storage.errors import StorageError, StoreGone, StoreMissing
 
 T = TypeVar("T")
 
@@ -35,4 +35,5 @@ def attempt(source: str, read: Callable[[], T], *, hides: str = "") -> Part[T]:
     try:
         return Part(read())
     except (StorageError, AppError) as error:
-        return Part(None, Failure(source, str(error), hides, isinstance(error, StoreMissing)))
+        missing = isinstance(error, StoreMissing) and not isinstance(error, StoreGone)
+        return Part(None, Failure(source, str(error), hides, missing))

@@ -77,7 +77,7 @@ def _one(act: Act, job: jobs.Job | None, now_ms: int) -> RecentPurge:
 def _sentence(known: Part[tuple[NamespaceInfo, ...]], recent: tuple[RecentPurge, ...]) -> tuple[str, bool]:
     namespaces = known.value
     if namespaces is None:
-        return f"Nothing can be purged from here: {known.failure.message if known.failure else 'the engine did not answer'}", True
+        return "Nothing can be purged from here: the cache engine does not answer", True
     if not namespaces:
         return "The cache knows no namespace yet: there is nothing to purge", False
     off = [row.name for row in namespaces if row.policy.switch != "on"]

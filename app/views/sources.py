@@ -22,6 +22,7 @@ GATEWAY_SERVICE = "cachescope-gateway"
 LOOKUPS, SPANS = "cachescope_lookups_total", "cachescope_spans_total"
 _SLACK = 0.001  # lookups that end between a scrape and its arrival: at most this share, and at least a handful
 _HANDFUL = 5
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +155,13 @@ def _sentence(found: Sequence[SourceStatus], balance: Reconciliation | None, now
     silent = [source for source in found if (source.kind, source.service) not in heard]
     refused = sum(source.rejected for source in found)
     told = words.many(len(found), "source", "sources")
-    told += f", {len(silent)} of them silent for more than two minutes" if silent else ", each service heard in the last two minutes"
-    told += f"; {words.count(refused)} spans were rejected." if refused else "; nothing was rejected."
+    if silent:
+        names = list(dict.fromkeys(words.name(source.service, 40) for source in silent))
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        told += f", {len(silent)} of them silent for more than two minutes: {words.listed(names[:_MOST_NAMED])}{more}"
+    else:
+        told += ", each service heard in the last two minutes"
+    told += f"; {words.many(refused, 'span was', 'spans were')} rejected." if refused else "; nothing was rejected."
     bad = bool(silent) or bool(refused)
     if balance is None:
         return f"{told} The gateways' own counters were not scraped in this range, so nothing proves that all lookups arrived.", True
@@ -182,10 +188,13 @@ def source_rows(view: Sources) -> list[dict[str, object]]:
     return [
         {
             "service": words.name(source.service, 60),
+            "last seen": f"{words.age(view.now_ms - source.last_seen_ms)} ago" if source.last_seen_ms else "never",
+            "last error": ""
+            if not source.last_error
+            else f"{words.instant(source.last_error_ms)}: {words.one_line(source.last_error, 160)}",
             "kind": source.kind.replace("_", " "),
             "instance": words.one_line(source.instance),
             "dialect": source.dialect or _NO_DIALECT.get(source.kind, "none understood it"),
-            "last seen": f"{words.age(view.now_ms - source.last_seen_ms)} ago" if source.last_seen_ms else "never",
             "lag": "" if source.lag_ms is None else words.duration_ms(source.lag_ms),
             "accepted": source.accepted,
             "lookups": source.lookups,
@@ -193,9 +202,6 @@ def source_rows(view: Sources) -> list[dict[str, object]]:
             "duplicates": source.duplicates,
             "rejected": source.rejected,
             "answered, not stored": source.dropped,
-            "last error": ""
-            if not source.last_error
-            else f"{words.instant(source.last_error_ms)}: {words.one_line(source.last_error, 160)}",
             "scope": words.one_line(source.scope),
             "demo": "yes" if source.demo else "",
         }

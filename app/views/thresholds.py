@@ -112,13 +112,14 @@ def load(
     known = state.value[1] if state.value else ()
     effective = _effective(state.value[0], known, scope.namespace) if state.value and scope.namespace is not None else None
     if recorded.failure:
-        sentence, bad = f"No similarities can be read: {_in_force(effective)}".rstrip(": "), True
+        told = "No telemetry has been stored yet" if recorded.failure.missing else "The telemetry database does not answer"
+        sentence, bad = f"{told}: {_in_force(effective)}".rstrip(": "), not recorded.failure.missing
     else:
         sentence, bad = _sentence(scope.namespace, counts, candidates, effective, window_name)
     failures = tuple(part.failure for part in (recorded, state, past) if part.failure)
     return Thresholds(
         sentence=sentence,
-        bad=bad or bool(failures),
+        bad=bad or any(not failure.missing for failure in failures),
         names=tuple(sorted({row.name for row in known} | {row.namespace for row in counts if row.namespace})),
         counts=tuple(counts),
         effective=effective,

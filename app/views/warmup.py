@@ -50,12 +50,12 @@ def load(engine: Callable[[], EngineAdapter], ops: Callable[[], Store], *, now_m
     worker_age = None if beats is None else now_ms - beats
     running = [job for job in recent if job.state in RUNNING]
     if failures:
-        sentence, bad = "Something that a warm-up needs does not answer", True
+        sentence, bad = f"{words.listed(failure.source for failure in failures)}: no answer, and a warm-up needs it", True
     elif running:
         sentence, bad = f"{len(running)} warm-up{'s' if len(running) > 1 else ''} under way", False
     else:
         sentence, bad = "No warm-up is under way: plan one from the recorded misses", False
-    if worker_age is None or worker_age > 10_000:
+    if past.failure is None and (worker_age is None or worker_age > 10_000):  # the record that fails has the worker's signs of life
         seen = "was never seen" if worker_age is None else f"gave no sign of life for {words.age(worker_age)}"
         sentence, bad = f"{sentence}. The worker {seen}: jobs wait until it runs", True
     return WarmupView(sentence, bad, known.value or (), recent, worker_age, failures)

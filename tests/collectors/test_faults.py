@@ -292,7 +292,7 @@ async def test_a_file_that_is_deleted_while_it_is_open_is_503_not_a_lie(tmp_path
         (tmp_path / "telemetry.db").unlink()
         for wire in WIRES:
             assert (await send(it, wire, request(1, first=5))).code == 14
-        assert "StoreMissing" in (await it.client.get("/healthz")).text
+        assert "StoreGone" in (await it.client.get("/healthz")).text
 
 
 def test_a_newer_schema_stops_the_start_and_changes_nothing(tmp_path: Path) -> None:

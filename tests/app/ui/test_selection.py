@@ -29,6 +29,27 @@ def test_a_selection_is_a_time_or_a_region_or_nothing(selection: dict[str, objec
     assert panels.times(selection) == picked
 
 
+@pytest.mark.parametrize(
+    ("at_ms", "step_ms", "start_ms"),
+    [(AT + 30_000, 60_000, AT), (AT + 31_000, 60_000, AT + 31_000), (AT + 5_000, 10_000, AT), (AT, 60_000, AT), (AT, 0, AT)],
+)
+def test_a_click_on_a_step_is_of_its_start_and_one_on_a_mark_of_its_own_time(at_ms: int, step_ms: int, start_ms: int) -> None:
+    assert panels.beginning(at_ms, step_ms) == start_ms
+
+
+@pytest.mark.parametrize(
+    ("selection", "named"),
+    [
+        ({"points": [{"customdata": ["$1", "a[1]*?"]}]}, "a[1]*?"),
+        ({"points": [{"customdata": ["$1", ""]}]}, ""),
+        ({"points": [{"customdata": "told"}, {"x": 1}]}, None),
+        ({"points": []}, None),
+    ],
+)
+def test_a_selection_on_a_chart_of_names_is_a_name_or_nothing(selection: dict[str, object], named: str | None) -> None:
+    assert panels.name(selection) == named
+
+
 ROWS = [{"namespace": "=1+1", "n": 3, "hit rate": None}, {"namespace": "@faq", "n": 4, "hit rate": 61.5}]
 
 
@@ -43,6 +64,8 @@ def test_a_parquet_file_keeps_types_and_texts() -> None:
     read = pd.read_parquet(io.BytesIO(tables.parquet(ROWS)))
     assert list(read["namespace"]) == ["=1+1", "@faq"]
     assert read["n"].dtype == "int64"
+    mixed = pd.read_parquet(io.BytesIO(tables.parquet([{"limit": 3}, {"limit": "none"}, {"limit": None}])))
+    assert list(mixed["limit"].fillna("")) == ["3", "none", ""]
 
 
 def _picked() -> None:
@@ -89,4 +112,28 @@ def test_a_region_moves_the_bar_and_the_url(tmp_path: Path, monkeypatch: pytest.
     assert (test.query_params["from"], test.query_params["to"]) == ("2026-03-31T23:34", "2026-03-31T23:40")
     test.run()
     assert test.markdown[-1].value == "custom 1775000040000 1775000400000"
+    handles.wiring.clear()
+
+
+def _chosen() -> None:
+    import streamlit as st
+
+    from app.ui import regret_panel
+
+    st.write(str(regret_panel.choose()))
+    for name in ("docs", ""):
+        st.button(f"pick {name}", on_click=regret_panel.show, args=(name,))
+
+
+def test_a_namespace_picked_on_the_regret_is_chosen_above_and_in_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in support.environ(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    handles.wiring.clear()
+    test = AppTest.from_function(_chosen, default_timeout=60).run()
+    for button, chosen in ((0, "docs"), (1, "")):
+        test.button[button].click().run()
+        assert not test.exception
+        assert test.markdown[-1].value == str(("24h", chosen))
+        assert test.query_params["namespace"] == (chosen or "(not recorded)")
+    handles.wiring().close()
     handles.wiring.clear()

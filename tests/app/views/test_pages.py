@@ -21,7 +21,7 @@ from storage.reads.sources import Point
 from storage.reads.traces import Search
 from storage.reads.window import Extent, Scope, Window
 from storage.rows import SourceBatch
-from storage.store import Store, open_ops
+from storage.store import Store, open_ops, open_telemetry
 from tests.support import telemetry
 
 NOW = 1_775_000_000_000
@@ -88,6 +88,27 @@ def test_overview_without_a_database_says_what_is_hidden(ops: Store) -> None:
     assert view.bad
     assert view.failures[0].missing
     assert {failure.source for failure in view.failures} == {overview.TELEMETRY, overview.GATEWAY}
+
+
+def test_a_database_deleted_while_it_was_open_is_a_failure_and_no_fresh_installation(tmp_path: Path, ops: Store) -> None:
+    telemetry.open_store(tmp_path / "gone").close()
+    reader = open_telemetry(telemetry.settings(tmp_path / "gone"), write=False)
+    (tmp_path / "gone" / "telemetry.db").unlink()
+    view = _overview(reader, ops)
+    reader.close()
+    assert view.sentence == "The telemetry database does not answer: what the cache did is not known here"
+    assert not view.failures[0].missing
+    assert "restart the process that writes it" in view.failures[0].message
+
+
+@pytest.mark.parametrize(("later_ms", "told"), [(0, None), (30 * 60_000, "Nothing has come for 30 min")])
+def test_nothing_is_not_wrong_while_nothing_comes(store: Store, ops: Store, later_ms: int, told: str | None) -> None:
+    now = NOW + later_ms
+    shown = Window.of(now - 3_600_000, now)
+    view = overview.load(lambda: store, lambda: ops, no_engine, Question(shown, Scope(), "the last hour", now))
+    assert (told or "") in view.sentence
+    assert ("Nothing has come" in view.sentence) == (told is not None)
+    assert "Nothing is wrong" not in view.sentence  # no gateway answers
 
 
 def test_an_empty_window_has_no_hit_rate_and_is_not_zero(tmp_path: Path, ops: Store) -> None:

@@ -167,7 +167,7 @@ def test_failing_sources_are_named(wired: Wiring) -> None:
     scope = Scope(namespace="faq")
     view = thresholds.load(no_store, no_store, no_engine, window=WINDOW, scope=scope, window_name="the last hour")
     assert [failure.source for failure in view.failures] == list(thresholds.SOURCES)
-    assert (view.sentence, view.bad) == ("No similarities can be read", True)
+    assert (view.sentence, view.bad) == ("No telemetry has been stored yet", True)
 
 
 def test_without_a_namespace_there_is_a_choice(wired: Wiring) -> None:

@@ -1,12 +1,14 @@
 """Warm-up: the plan, the run and the outcome in words."""
 
 import dataclasses
+from typing import NoReturn
 
 from app.admin import actions as admin_acts
 from app.admin.actions import ActResult, AdminContext
 from app.views import outcomes, warmup
 from app.wiring import Wiring
 from storage import actions, jobs
+from storage.errors import StoreBusy
 from tests.app import support
 
 
@@ -40,6 +42,14 @@ def test_warmup_is_planned_started_and_told(wired: Wiring, ctx: AdminContext) ->
     assert act is not None
     assert outcomes.told(outcomes.of(act), now_ms=0) == "cancelled, 0 written"
     assert warmup.load(wired.engine, wired.ops, now_ms=wired.clock()).running == ()
+
+
+def test_a_record_that_does_not_answer_says_nothing_of_the_worker(wired: Wiring) -> None:
+    def no_ops() -> NoReturn:
+        raise StoreBusy("ops.db is locked by another process; try again")
+
+    view = warmup.load(wired.engine, no_ops, now_ms=wired.clock())
+    assert (view.sentence, view.bad) == ("Record of acts: no answer, and a warm-up needs it", True)
 
 
 def test_warmups_failures_are_told_by_reason() -> None:
