@@ -35,7 +35,7 @@ _FRAME = re.compile(
     r"|(?:what|which) steps (?:do i need to|should i) take to)\s+"
 )
 _SKIP = frozenset("a an the my your our his her its their this that these those please any some exactly actually just really own".split())
-_SLOT = frozenset(
+PREPOSITIONS = frozenset(
     "in on at for with without from to into of by about as under over per via using between than like near which many much".split()
 )
 _TAG_QUESTION = re.compile(
@@ -226,7 +226,7 @@ def _slots(words: list[str], places: list[int]) -> list[str]:
 
 def _neighbour(word: str) -> str:
     """Return a content word's form, a preposition as it is, and other words marked: alone they say nothing of a slot."""
-    if word in _SLOT:
+    if word in PREPOSITIONS:
         return word
     return "." + word if word in lexicon.STOP or word in {"^", "$"} else content(word)
 

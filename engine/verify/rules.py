@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import orjson
 
 from engine.types import Verdict, VerifyMode
-from engine.verify import lexicon_zh, names, quantities
+from engine.verify import lexicon_zh, names, places, quantities
 from engine.verify.clauses import modal, subject
 from engine.verify.compare import COMPARED, Parse, both, middles, only
 from engine.verify.marks import capital, case, sign
@@ -183,7 +183,7 @@ def _prefixed(left: Parse, right: Parse) -> str:
 
 def _prefixed_participle(left: Parse, right: Parse) -> str:
     """Compare the words as they are written: the content of `opened` is that of `begin`, which `unopened` is not made of."""
-    mine, theirs = (set(side.get("s", "").split()[:COMPARED]) for side in (left, right))
+    mine, theirs = (set(side.get("s", "").split()) for side in (left, right))
     for word in sorted(mine ^ theirs):
         those = theirs if word in mine else mine
         root = next((word.removeprefix(prefix) for prefix in ("un", "non-", "dis") if word.startswith(prefix)), "")
@@ -219,7 +219,8 @@ def _exchanged(left: Parse, right: Parse) -> str:
         for width2 in range(1, min(size - width, 9)):
             if first[size - width2 :] == second[:width2] and first[width : size - width2] == second[width2 : size - width]:
                 between = first[width : size - width2]
-                if between and not all(token in _SYMMETRIC for token in between) and not set(between) & _SYMMETRIC:
+                listed = all(token in _SYMMETRIC for token in between) and not places.in_lists(left, right)
+                if between and not listed and not places.moved_phrases(left, right):
                     return f"{' '.join(first[:width])} / {' '.join(second[:width2])}"
     return ""
 
@@ -285,6 +286,7 @@ RULES: dict[str, Rule] = {
     "date": date,
     "antonym": antonym,
     "direction": direction,
+    "order": places.order,
     "sign": sign,
     "case": case,
     "capital": capital,
@@ -304,7 +306,7 @@ RULES: dict[str, Rule] = {
     "substitution": substitution,
     "addition": addition,
 }
-SAFE = frozenset({"number", "date", "antonym", "direction", "sign", "case", "cut"})
+SAFE = frozenset({"number", "date", "antonym", "direction", "order", "sign", "case", "cut"})
 HARD = SAFE | {
     "capital",
     "negation",

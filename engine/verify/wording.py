@@ -120,13 +120,13 @@ def inserted(left: Parse, right: Parse) -> str:
     full = long.get("w", "").split()
     present = short.get("w", "").split()
     more = [word for block in added for word in block if word in full and word not in words.PLACES]
-    return " ".join(_without(_naming(more[:_FEW], long), present[:COMPARED]))
+    return " ".join(_without(_naming(more, long)[:_FEW], present))
 
 
 def _added(left: Parse, right: Parse) -> tuple[Parse, list[list[str]]]:
     """Return the shorter text, and what the longer says besides, by place; nothing when it does not say all of the shorter."""
     short, long = sorted((left, right), key=lambda side: len(side.get("r", "").split()))
-    less, more = short.get("r", "").split()[:COMPARED], long.get("r", "").split()[:COMPARED]
+    less, more = short.get("r", "").split(), long.get("r", "").split()
     if len(less) < _SHORTEST:
         return short, []
     blocks: list[list[str]] = [[]]
@@ -149,7 +149,7 @@ def _replaced_chinese(left: Parse, right: Parse) -> str:
     near = near or (sizes[0] == 1 and sizes[1] <= _THING and bool(light_zh.THINGS & {*(middle if len(middle) == 1 else middle2)}))
     if common >= 2 and near and sizes[1] <= 4 and not set(middle) & set(middle2):
         return f"{''.join(middle)} / {''.join(middle2)}"
-    mine, theirs = only(first[:COMPARED], second[:COMPARED])
+    mine, theirs = only(first, second)
     if 2 <= len(mine) == len(theirs) <= 4 and len(first) - len(mine) >= 3 and _together(first, mine) and _together(second, theirs):
         return f"{''.join(mine)} / {''.join(theirs)}"
     return ""
