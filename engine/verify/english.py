@@ -92,14 +92,17 @@ _INFIX_NEGATORS = {"ja": ("ない", "ません", "なく", "ぬ", "ずに", "不
 def latin_language(words: Iterable[str]) -> str:
     counts = dict.fromkeys(_FUNCTION, 0)
     total = 0
+    foreign = False
     for word in words:
         total += 1
+        foreign = foreign or not word.isascii()
         for code, known in _FUNCTION.items():
             counts[code] += word in known
     best = max(counts, key=lambda code: counts[code])
     if counts[best] >= 2 and sum(value == counts[best] for value in counts.values()) == 1:
         return best
-    return "en" if total and counts["en"] >= counts[best] else ""
+    # A letter with an accent and no English word beside it: Polish, Turkish, Vietnamese.
+    return "en" if total and counts["en"] >= counts[best] and (counts["en"] or not foreign) else ""
 
 
 def content(word: str) -> str:

@@ -43,7 +43,7 @@ _SCRIPTS = (
     ("he", re.compile(r"[\u0590-\u05ff]")),
     ("th", re.compile(r"[\u0e00-\u0e7f]")),
 )
-_LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏ]+")
+_LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏḀ-ỿ]+")
 # Between two numbers only, and no part of a date or of a version: 2024-05-01, 50/30/20.
 _OPERATOR = re.compile(
     r"(?<![\d/.-])\d+(?:\.\d+)?\s*([-+*/^×÷−]|(?:plus|minus|times|multiplied by|divided by)\b|加|减|乘以?|除以)\s*(?=\d+(?!\d*[/-]\d))",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from engine.verify import lexicon_en, lexicon_zh, names
@@ -19,7 +20,8 @@ from engine.verify.marked import QUOTE, QUOTE_END, Marks
 
 _MOST_WORDS = 24  # that are tied to one value
 
-_BREAK = re.compile(f"([\ue200-\uf8ff]|[,;:?!()\\n/&→]|\\.(?!\\w))")
+_BREAK = re.compile("([\ue200-\uf8ff]|[,;:?!()\\n/&→]|\\.(?!\\w))")
+_ORDINALS = {"first": "1"}  # the others are taken out of the text
 _BREAKS = frozenset("and or but then plus while whereas vs versus".split())
 _ARTICLES = frozenset("a an the my your our his her its their both each".split())
 _BREAK_ZH = re.compile(
@@ -28,6 +30,7 @@ _BREAK_ZH = re.compile(
 _LIGHT_ZH = frozenset("的了吗呢是在有要")
 # What may stand between the values of a list whose order says nothing; between numbers only the second kind.
 _LISTED = frozenset("and or vs versus , & / 、 和 与 跟 及 或 还是".split())
+_JOINS = _LISTED | set(";.?!:；。？！：") | {"并", "而"}
 _EITHER = frozenset("or vs versus 或 还是".split())
 _RANKS = frozenset(
     "respectively order sequence first then before after priority rank ranked sort sorted next list queue 分别 依次 顺序 先 然后 排序 之后 再".split()
@@ -61,13 +64,14 @@ def tied(text: str, marks: Marks, entities: Iterable[str], lang: str) -> dict[st
         if len({pieces[place].text for place in places}) > 1:
             found[kind], joined = _kind(pieces, places, kind, chinese=lang == "zh")
             lists += joined
-            if kind not in "ek" and _paired(pieces, places):
+            if not joined and kind not in "ek" and _paired(pieces, places):
                 lists += 1
                 found["l"] = ["1"]
     if lists > 1 or _RANKS.intersection(piece.text for piece in pieces) or (lang == "zh" and any(word in text for word in _RANKS)):
         found["r"] = ["1"]
     phrases = _phrases(pieces)
-    if len(phrases) > 1:
+    # After any other word than these the order of two phrases may count: take this while on that.
+    if len(phrases) > 1 and all(piece.text in _JOINS for piece in pieces if piece.kind == "b"):
         found["c"] = phrases
     return found
 
@@ -84,7 +88,7 @@ def _phrases(pieces: Sequence[_Piece]) -> list[str]:
 
 def _paired(pieces: Sequence[_Piece], places: Sequence[int]) -> bool:
     """Return whether two numbers or dates stand side by side: they may belong to two names, one to each."""
-    return any(_LISTED.issuperset(piece.text for piece in pieces[one + 1 : other]) for one, other in zip(places, places[1:], strict=False))
+    return any(_LISTED.issuperset(piece.text for piece in pieces[one + 1 : other]) for one, other in pairwise(places))
 
 
 def _latin(text: str, marks: Marks, known: set[str]) -> list[_Piece]:
@@ -121,8 +125,8 @@ def _word(token: str, known: set[str]) -> _Piece:
     name = names.ALIASES.get(token, token)
     if name in known or token in known:
         return _Piece("v", name, "e")
-    if token == "first":
-        return _Piece("v", "1", "o")
+    if token in _ORDINALS:
+        return _Piece("v", _ORDINALS[token], "o")
     if token in _BREAKS:
         return _Piece("b", token)
     if token in PREPOSITIONS or token in {"than", "of"}:
@@ -157,7 +161,7 @@ def _chinese(text: str, marks: Marks, known: set[str]) -> list[_Piece]:
             pieces.append(_Piece("b", stop))
         elif latin:
             name = names.ALIASES.get(latin.lower(), latin.lower())
-            pieces.append(_Piece("v", name, "e") if name in known else _Piece("w", name))
+            pieces.append(_Piece("v", name, "e"))
         else:
             pieces.append(_Piece("f" if han in _LIGHT_ZH else "w", han))
     return pieces
@@ -224,7 +228,7 @@ def _claimed(between: Sequence[_Piece], first: _Piece | None, *, chinese: bool) 
         return (len(between), 0) if counted else (0, len(between)) if bare else (0, 0)
     lead = 0
     # Between two names a verb is of both, unless a preposition follows: acquires Google YouTube, a file with pandas.
-    if first is not None and (first.of in "no" or between[-1:] and between[-1].kind == "p"):
+    if first is not None and (first.of in "no" or (between[-1:] and between[-1].kind == "p")):
         lead = 1 if between and between[0].text == "of" else 0
         while lead < len(between) and between[lead].kind == "w":
             lead += 1
@@ -253,10 +257,10 @@ def order(left: Parse, right: Parse) -> str:
 
 
 def moved_phrases(left: Parse, right: Parse) -> bool:
-    """Return whether two texts are of the same phrases in another order: open the door and close the window, close the window and open the door."""
+    """Return whether two texts are of the same phrases in another order: open the door and close the window, and the other way round."""
     mine, theirs = left.get("V", {}), right.get("V", {})
     first, second = ([phrase.split() for phrase in side.get("c", ())] for side in (mine, theirs))
-    if not first or "r" in mine or "r" in theirs or len(first) != len(second):
+    if not first or in_lists(left, right) or len(first) != len(second):
         return False
     if sorted(first) == sorted(second):
         return True
@@ -264,7 +268,7 @@ def moved_phrases(left: Parse, right: Parse) -> bool:
         first, second = first[1:], second[1:]
     while first and first[-1] == second[-1]:
         first, second = first[:-1], second[:-1]
-    if len(first) != 2:  # noqa: PLR2004 — two phrases that change places
+    if len(first) != 2:
         return False
     # What stands before both and after both stays where it is: shall I [take a] and [b now], shall I [take b] and [a now].
     (one, other), (other2, one2) = first, second
@@ -304,10 +308,12 @@ def _read(items: Sequence[str]) -> list[_Tied]:
 
 def _moved(mine: Sequence[_Tied], theirs: Sequence[_Tied], *, ranked: bool) -> str:
     shared = {item.value for item in mine} & {item.value for item in theirs}
-    if len(shared) < 2:  # noqa: PLR2004 — one value has no order
+    if len(shared) < 2:
         return ""
     first, second = (_sequence(side, shared, ranked=ranked) for side in (mine, theirs))
     if Counter(first) != Counter(second):
+        if len(first) == len(second):  # one value more often, another less: is it A or B? I say A
+            return f"{' '.join(first)} / {' '.join(second)}"
         first, second = list(dict.fromkeys(first)), list(dict.fromkeys(second))
     owners, owners2 = _owners(mine), _owners(theirs)
     outer = frozenset().union(*(item.outer for item in mine)) & frozenset().union(*(item.outer for item in theirs))

@@ -14,6 +14,8 @@ _DETERMINERS = frozenset("a an the my our your all every each this that any some
 _THING = 3  # characters of a thing's name, where the other is named by one
 _SEGMENT = 4  # tokens of what differs between two texts that are otherwise the same
 _SHORTEST = 2  # tokens of a question that another one can add to
+_LONG, _LONG_CHINESE = 40, 70  # content words, characters in common: two texts of one story, of whose rest a vector tells little
+_LISTED = frozenset({"en", "zh"})  # languages with lists of synonyms, opposites and light words
 _CAUSE = content("cause")
 _FEW = 24  # content words of one side alone: with more, the two are worded too differently to be matched word for word
 
@@ -172,6 +174,29 @@ def unlike(left: Parse, right: Parse) -> str:
     if set(named) & set(named2) or len(named) + len(named2) <= _SHORTEST or max(len(named), len(named2)) > _FEW:
         return ""
     return both(named, named2) if _without(named, named2) == named and _without(named2, named) == named2 else ""
+
+
+def remainder(left: Parse, right: Parse) -> str:
+    """Two long texts are alike for the most part, and what is left names something else: two questions after one and the same story."""
+    first, second = left.get("w", "").split(), right.get("w", "").split()
+    mine, theirs = only(first, second)
+    chinese = left.get("l") == right.get("l") == "zh"
+    if len(first) - len(mine) < max(_LONG_CHINESE if chinese else _LONG, 2 * len(mine), 2 * len(theirs)):
+        return ""
+    if chinese:
+        middle, middle2, _ = middles(left["w"], right["w"])
+        mine, theirs = only(*(light_zh.without_light(light_zh.without_question("".join(part))) for part in (middle, middle2)))
+    elif max(len(mine), len(theirs)) <= _FEW:
+        mine, theirs = _unlike(left, right)
+    return f"{' '.join(mine) or '-'} / {' '.join(theirs) or '-'}" if mine or theirs else ""
+
+
+def unlisted(left: Parse, right: Parse) -> str:
+    """Another word, or another order of words, in a language without lists of its own, where every word may be the one that counts."""
+    if left.get("l") in _LISTED and right.get("l") in _LISTED:
+        return ""
+    middle, middle2, _ = middles(left.get("w", ""), right.get("w", ""))
+    return f"{' '.join(middle) or '-'} / {' '.join(middle2) or '-'}" if middle or middle2 else ""
 
 
 def substitution(left: Parse, right: Parse) -> str:
