@@ -107,8 +107,9 @@ class Judge:
         self._client = _client(settings) if self._url else None
 
     async def opinion(self, asked: str, stored: str, *, partition: str) -> Opinion:
-        """Return whether the answer to `stored` serves `asked`; '' = that prompt is not known in full. Never raises for a fault of the judge.
+        """Return whether the answer to `stored` serves `asked`. Never raises for a fault of the judge.
 
+        stored: '' = not known in full.
         partition: words are remembered inside it only, so that nobody learns by the time it takes what others asked.
         """
         found = await self._opinion(asked, stored, partition)

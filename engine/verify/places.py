@@ -33,7 +33,8 @@ _LISTED = frozenset("and or vs versus , & / 、 和 与 跟 及 或 还是".spli
 _JOINS = _LISTED | set(";.?!:；。？！：") | {"并", "而"}
 _EITHER = frozenset("or vs versus 或 还是".split())
 _RANKS = frozenset(
-    "respectively order sequence first then before after priority rank ranked sort sorted next list queue 分别 依次 顺序 先 然后 排序 之后 再".split()
+    """respectively order sequence first then before after priority rank ranked sort sorted next list queue
+    分别 依次 顺序 先 然后 排序 之后 再""".split()
 )
 KINDS = "notdek"  # numbers, ordinals, times, dates, names, identifiers and other literals
 _COUNTED = frozenset("person cup box bottle".split())
@@ -49,11 +50,11 @@ class _Piece(NamedTuple):
 
 
 def tied(text: str, marks: Marks, entities: Iterable[str], lang: str) -> dict[str, list[str]]:
-    """Return each kind's values in their order with the words of their phrases: `value word word`, `+value …` for the next of a list.
+    """Return each kind's values in order with the words of their phrases: `value word word`, `+value …` for the next of a list.
 
     Kinds with fewer than two values have no order and are left out. A word before the first value begins with ^, one after the last
-    with $. `r`: the order of lists means something in this text. `l`: two numbers stand side by side. `c`: the phrases, where there are more
-    than one, each as its words in their order.
+    with $. `r`: the order of lists means something in this text. `l`: two numbers stand side by side. `c`: the phrases, where there are
+    several, each as its words in their order.
     """
     known = {entity for entity in entities if entity}
     pieces = _chinese(text, marks, known) if lang == "zh" else _whole_names(_latin(text, marks, known))
@@ -177,7 +178,7 @@ def _kind(pieces: Sequence[_Piece], places: Sequence[int], kind: str, *, chinese
         left = words[gap - 1] if gap else None
         right = words[gap] if gap < len(places) else None
         if left is not None and right is not None:
-            joined[gap] = _one_list(between, kind, before=pieces[: edges[gap]])
+            joined[gap] = _one_list(between, kind, before=pieces[: edges[gap]], after=pieces[edges[gap + 1] + 1 :][:1])
         _share(between, left, right, pieces[edges[gap]] if gap else None, chinese=chinese)
     items = []
     for place, found, listed in zip(places, words, joined, strict=True):
@@ -188,9 +189,11 @@ def _kind(pieces: Sequence[_Piece], places: Sequence[int], kind: str, *, chinese
     return items, sum(listed and not joined[place - 1] for place, listed in enumerate(joined))
 
 
-def _one_list(between: Sequence[_Piece], kind: str, *, before: Sequence[_Piece]) -> bool:
-    """Return whether two values are members of one list, in which order says nothing."""
+def _one_list(between: Sequence[_Piece], kind: str, *, before: Sequence[_Piece], after: Sequence[_Piece]) -> bool:
+    """Return whether two values are members of one list, in which order says nothing: 5 or 2, 5 GHz or 2 GHz."""
     said = [piece.text for piece in between]
+    if said and [piece.text for piece in after] == said[:1]:
+        del said[0]
     if not said or not _LISTED.issuperset(said):
         return False
     # x and y are 2 and 3: numbers have an order, but for a choice, and for what lies between them.

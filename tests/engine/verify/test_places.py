@@ -16,9 +16,9 @@ STORY = (
     "系统提交各类申请，系统里有审批流程，部门主管会先看，然后财务会复核，最后由行政归档保存，整个流程通常比较顺利，这次想咨询一下，"
 )
 TALE = (
-    "I run a small bakery in a quiet town and sell bread, cake and coffee to many people who walk past each day. The shop opens at dawn and closes "
-    "at dusk, my aunt helps with the till, my cousin delivers large orders by bicycle, the oven is old yet works well, the rent rose last winter, "
-    "and customers mostly pay with coins. Now a short question: "
+    "I run a small bakery in a quiet town and sell bread, cake and coffee to people who walk past each day. The shop opens at dawn "
+    "and closes at dusk, my aunt helps with the till, my cousin delivers orders by bicycle, the oven is old yet works well, the rent rose "
+    "last winter, and customers mostly pay with coins. Now a short question: "
 )
 NUMBERS = [str(37 * place % 90 + 10) for place in range(100)]
 
