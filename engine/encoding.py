@@ -8,7 +8,8 @@ import unicodedata
 
 from engine.errors import InvalidRequest
 
-MAX_DEPTH = 64  # real tool schemas stay under 20; beyond this a body is an attack on recursion
+MAX_KEYED_DEPTH = 64  # real tool schemas stay under 20; what is nested deeper is not looked up
+MAX_DEPTH = 200  # beyond this a body is an attack on recursion
 
 # The names that most requests have.
 _NAMES = {
@@ -22,15 +23,25 @@ _PROPERTIES = b"properties"
 _by_name = operator.itemgetter(0)
 
 
-def encode(value: object) -> bytes:
+class TooDeep(InvalidRequest):
+    """Nested deeper than was asked for."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__(f"the body is nested deeper than {depth} levels")
+
+
+def encode(value: object, depth: int = MAX_DEPTH) -> bytes:
     """Return the value's canonical bytes: text composed, objects sorted by name, 1.0 as 1.
 
     What lies under `properties` keeps its order: an answer to a JSON schema is written in the order of its properties.
 
-    Raises InvalidRequest for what JSON cannot hold and for nesting deeper than MAX_DEPTH.
+    Raises InvalidRequest for what JSON cannot hold, and TooDeep, one of it, for nesting deeper than `depth`.
     """
     out: list[bytes] = []
-    _encode(value, out, MAX_DEPTH)
+    try:
+        _encode(value, out, depth)
+    except TooDeep:
+        raise TooDeep(depth) from None
     return b"".join(out)
 
 
@@ -49,7 +60,7 @@ def _encode(value: object, out: list[bytes], depth: int) -> None:
             raise InvalidRequest("the body holds a number that is not finite")
         out.append(_number(int(value)) if value.is_integer() else b"r%s;" % repr(value).encode())
     elif depth == 0:
-        raise InvalidRequest(f"the body is nested deeper than {MAX_DEPTH} levels")
+        raise TooDeep(depth)
     elif isinstance(value, dict):
         _encode_object(value, out, depth)
     elif isinstance(value, list | tuple):

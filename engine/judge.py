@@ -90,10 +90,7 @@ def word_of(body: bytes) -> Word:
 
 
 class Judge:
-    """counted: called with (word, source) for each opinion, source `asked` or `remembered`. Raises InvalidSetting without a model.
-
-    most_chars: as many characters of a stored prompt are kept; one that long may have been cut, and is not judged.
-    """
+    """counted: called with (word, source) for each opinion, source `asked` or `remembered`. Raises InvalidSetting without a model."""
 
     def __init__(self, settings: EngineSettings, *, breaker: Breaker, counted: Callable[[str, str], None]) -> None:
         if settings.judge_url and not settings.judge_model:
@@ -102,7 +99,6 @@ class Judge:
         self._model = settings.judge_model
         self._timeout_s = settings.judge_timeout_s
         self._most = settings.judge_remembered
-        self._most_chars = settings.record_prompt_chars
         self._breaker = breaker
         self._counted = counted
         self._known: OrderedDict[bytes, Word] = OrderedDict()
@@ -113,6 +109,7 @@ class Judge:
     async def opinion(self, asked: str, stored: str, *, partition: str) -> Opinion:
         """Return whether the answer to `stored` serves `asked`. Never raises for a fault of the judge.
 
+        stored: '' = not known in full.
         partition: words are remembered inside it only, so that nobody learns by the time it takes what others asked.
         """
         found = await self._opinion(asked, stored, partition)
@@ -122,7 +119,7 @@ class Judge:
     async def _opinion(self, asked: str, stored: str, partition: str) -> Opinion:
         if self._client is None:
             return Opinion(Word.MISSING)
-        if not asked or not stored or len(stored) >= self._most_chars:
+        if not asked or not stored:
             return Opinion(Word.UNREADABLE)
         key = _digest(partition, self._model, str(PROMPT_VERSION), asked, stored)
         known = self._known.get(key)

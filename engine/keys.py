@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from engine.digests import hmac_sha256
-from engine.encoding import MAX_DEPTH, composed, encode, text_bytes
+from engine.encoding import MAX_KEYED_DEPTH, TooDeep, composed, encode, text_bytes
 from engine.errors import InvalidRequest
 from engine.normalise import Rule, rule_of
 from engine.types import GroupFingerprint, Normaliser, ServingKey
@@ -164,10 +164,10 @@ def canonicalise(
     normal = rule.text(texts[0]) if rule and rule.text and not skip and _stands_alone(messages) else None
 
     tenant_secret = _tenant_secret(secret, tenant)
-    settings = encode(parameters) if parameters else _NOTHING
+    settings = _form(parameters, bypass) if parameters else _NOTHING
     # A number in the place of the text: no message that was sent can have one there.
     blanked = messages if skip else [*messages[:-1], {**messages[-1], "content": len(texts)}]
-    scope = [text_bytes(namespace), text_bytes(tenant), text_bytes(model), text_bytes(model_version), settings, encode(blanked)]
+    scope = [text_bytes(namespace), text_bytes(tenant), text_bytes(model), text_bytes(model_version), settings, _form(blanked, bypass)]
     if rule:
         # One field more than without: what was made under another normaliser, or none, is never met.
         scope += [encode([rule.version, template])]
@@ -310,7 +310,7 @@ def _parameters(body: Mapping[object, object], bypass: _Bypass, *, known: str = 
         if name not in _KEYED:
             bypass.add("unknown_field")
         if name == "chat_template_kwargs" and isinstance(value, dict):
-            value = {given: _typed(item) for given, item in value.items()}  # noqa: PLW2901 - the template prints them
+            value = _typed_values(value, bypass)  # noqa: PLW2901 - the template prints them
         if name == "stop" and isinstance(value, str):
             value = [value]  # noqa: PLW2901 - the one spelling for the rest of this turn
         if name not in _DEFAULTS or not _same(value, _DEFAULTS[name]):
@@ -328,10 +328,27 @@ def _parameters(body: Mapping[object, object], bypass: _Bypass, *, known: str = 
     return kept
 
 
-def _typed(value: object, depth: int = MAX_DEPTH) -> object:
+def _form(value: object, bypass: _Bypass) -> bytes:
+    """Return the canonical bytes. What is nested deeper than a request has reason to be is not looked up."""
+    try:
+        return encode(value, MAX_KEYED_DEPTH)
+    except TooDeep:
+        bypass.add("too_deep")
+        return encode(value)
+
+
+def _typed_values(values: Mapping[object, object], bypass: _Bypass) -> Mapping[object, object]:
+    try:
+        return {given: _typed(item) for given, item in values.items()}
+    except TooDeep:
+        bypass.add("too_deep")
+        return values
+
+
+def _typed(value: object, depth: int = MAX_KEYED_DEPTH) -> object:
     """Return a template's value with its type and order: it prints 1.0 and 1 differently, and may list an object."""
     if depth == 0:
-        raise InvalidRequest(f"the body is nested deeper than {MAX_DEPTH} levels")
+        raise TooDeep(MAX_KEYED_DEPTH)
     if isinstance(value, dict):
         return ["object", *(part for name, item in value.items() for part in (name, _typed(item, depth - 1)))]
     if isinstance(value, list | tuple):

@@ -132,7 +132,9 @@ class Semantic:
 
     async def _hear(self, found: Considered, prompt: str, entry: Entry, judging: Judging) -> None:
         """Ask the judge about what would serve; its veto is one more verdict on the candidate."""
-        given = await self.judge.opinion(prompt, entry.prompt, partition=entry.partition) if self.judge else Opinion(Word.MISSING)
+        # The parse is of the whole prompt, whatever was kept of it then: that of a cut one is another.
+        stored = entry.prompt if parse(entry.prompt) == entry.parse else ""
+        given = await self.judge.opinion(prompt, stored, partition=entry.partition) if self.judge else Opinion(Word.MISSING)
         lenient = given.word not in SPOKEN and judging is Judging.ELSE_SERVE
         verdict = Verdict("judge", given.word is not Word.SAME and not lenient, given.word.value)
         found.judged = given

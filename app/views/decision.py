@@ -23,6 +23,7 @@ _REASONS = {
     "tier_fault": "a tier of the cache did not answer",
     "cache_fault": "the cache failed, and the request went on without it",
     "unknown_field": "the request has a field that the cache does not know, so it cannot tell which answers are equal",
+    "too_deep": "the request is nested deeper than 64 levels",
     "multi_choice": "the client asked for more than one answer",
     "non_text": "the request holds something other than text",
     "no_user_turn": "the last turn is not a user's, so it was looked up exactly only",

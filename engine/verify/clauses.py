@@ -56,7 +56,7 @@ def modal(left: Parse, right: Parse) -> str:
 
 
 def _modality(side: Parse) -> tuple[str, list[str]]:
-    tokens = side.get("s", "").split()[:COMPARED]
+    tokens = side.get("s", "").split()
     if not tokens or tokens[0] not in _OPENING:
         return "", tokens
     text = f" {' '.join(tokens)} "

@@ -8,7 +8,7 @@ from typing import Any
 
 Parse = dict[str, Any]
 
-COMPARED = 120  # tokens of each text, for the rules that align them
+COMPARED = 120  # tokens of each text, where a rule takes more than one walk through them
 
 
 def both(left: Iterable[str], right: Iterable[str]) -> str:
@@ -24,7 +24,7 @@ def only(left: Iterable[str], right: Iterable[str]) -> tuple[list[str], list[str
 
 def middles(left: str, right: str) -> tuple[list[str], list[str], int]:
     """Return what remains of two token sequences without their common start and end, and the common tokens' number."""
-    first, second = left.split()[:COMPARED], right.split()[:COMPARED]
+    first, second = left.split(), right.split()
     start = 0
     shortest = min(len(first), len(second))
     while start < shortest and first[start] == second[start]:

@@ -35,7 +35,7 @@ _FRAME = re.compile(
     r"|(?:what|which) steps (?:do i need to|should i) take to)\s+"
 )
 _SKIP = frozenset("a an the my your our his her its their this that these those please any some exactly actually just really own".split())
-_SLOT = frozenset(
+PREPOSITIONS = frozenset(
     "in on at for with without from to into of by about as under over per via using between than like near which many much".split()
 )
 _TAG_QUESTION = re.compile(
@@ -92,14 +92,17 @@ _INFIX_NEGATORS = {"ja": ("ない", "ません", "なく", "ぬ", "ずに", "不
 def latin_language(words: Iterable[str]) -> str:
     counts = dict.fromkeys(_FUNCTION, 0)
     total = 0
+    foreign = False
     for word in words:
         total += 1
+        foreign = foreign or not word.isascii()
         for code, known in _FUNCTION.items():
             counts[code] += word in known
     best = max(counts, key=lambda code: counts[code])
     if counts[best] >= 2 and sum(value == counts[best] for value in counts.values()) == 1:
         return best
-    return "en" if total and counts["en"] >= counts[best] else ""
+    # A letter with an accent and no English word beside it: Polish, Turkish, Vietnamese.
+    return "en" if total and counts["en"] >= counts[best] and (counts["en"] or not foreign) else ""
 
 
 def content(word: str) -> str:
@@ -226,7 +229,7 @@ def _slots(words: list[str], places: list[int]) -> list[str]:
 
 def _neighbour(word: str) -> str:
     """Return a content word's form, a preposition as it is, and other words marked: alone they say nothing of a slot."""
-    if word in _SLOT:
+    if word in PREPOSITIONS:
         return word
     return "." + word if word in lexicon.STOP or word in {"^", "$"} else content(word)
 

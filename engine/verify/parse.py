@@ -10,11 +10,12 @@ from typing import Any
 
 import orjson
 
-from engine.verify import english, letters, names, quantities, signs, units
+from engine.verify import english, letters, names, places, quantities, signs, units
 from engine.verify.chinese import read as read_chinese
+from engine.verify.marked import QUOTE, QUOTE_END, Marks, unmarked
 from engine.verify.written import raised, rated, spelled
 
-VERSION = 4  # part of every parse: parses of another version are never compared
+VERSION = 5  # part of every parse: parses of another version are never compared
 _BEGIN = f'{{"v":{VERSION},'
 MAX_CHARS = 2_000
 MAX_ITEMS = 64
@@ -42,7 +43,7 @@ _SCRIPTS = (
     ("he", re.compile(r"[\u0590-\u05ff]")),
     ("th", re.compile(r"[\u0e00-\u0e7f]")),
 )
-_LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏ]+")
+_LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏḀ-ỿ]+")
 # Between two numbers only, and no part of a date or of a version: 2024-05-01, 50/30/20.
 _OPERATOR = re.compile(
     r"(?<![\d/.-])\d+(?:\.\d+)?\s*([-+*/^×÷−]|(?:plus|minus|times|multiplied by|divided by)\b|加|减|乘以?|除以)\s*(?=\d+(?!\d*[/-]\d))",
@@ -79,30 +80,33 @@ def parse(text: str) -> str:
     one_form = rated(exact)
     clean = raised(_AREA.sub(r" sq\1", spelled(one_form)))
     clean = unicodedata.normalize("NFKC", clean)[: 2 * MAX_CHARS]
-    clean = clean.replace("’", "'").replace("‘", "'")
+    clean = unmarked(clean.replace("’", "'").replace("‘", "'"))
     lang = language(clean)
     entities: list[str] = []
     entities.extend(_OPERATORS.get(sign.lower(), sign) for sign in _OPERATOR.findall(clean))
     clean = _OPERATOR.sub(lambda match: match[0].replace(match[1], _OPERATORS.get(match[1].lower(), match[1])), clean)
-    blanked = _LITERALS.sub(lambda match: _literal(match, entities), clean)
-    found = quantities.extract(blanked, han=bool(_HAN.search(blanked)))
+    marks = Marks()
+    blanked = _LITERALS.sub(lambda match: _literal(match, entities, marks), clean)
+    found = quantities.extract(blanked, han=bool(_HAN.search(blanked)), marks=marks)
     reader = read_chinese if lang == "zh" else english.read
     fields = reader(clean, found.rest, lang)
     entities.extend(fields.pop("e"))
+    entities = [names.ALIASES.get(entity, entity) for entity in entities if entity]
     spans, pictures = signs.read(one_form)
     by_case, capitals = letters.read(exact)
     record: dict[str, Any] = {
         "v": VERSION,
         "l": lang,
-        "n": found.numbers[:MAX_ITEMS],
-        "o": found.ordinals[:MAX_ITEMS],
-        "d": sorted(set(found.dates))[:MAX_ITEMS],
-        "e": sorted({names.ALIASES.get(entity, entity) for entity in entities if entity})[:MAX_ITEMS],
+        "n": bounded(found.numbers),
+        "o": bounded(found.ordinals),
+        "d": bounded(sorted(set(found.dates))),
+        "e": bounded(sorted(set(entities))),
+        "V": {kind: bounded(items) for kind, items in places.tied(found.marked, marks, entities, lang).items()},
         **fields,
         "m": spans,
-        "i": pictures[:MAX_ITEMS],
-        "c": by_case[:MAX_ITEMS],
-        "p": capitals[:MAX_ITEMS],
+        "i": bounded(pictures),
+        "c": bounded(by_case),
+        "p": bounded(capitals),
         "z": hashlib.sha256(_SENTENCE.sub(" ", exact).strip().casefold().encode()).hexdigest()[:16],
     }
     if len(text) > MAX_CHARS:
@@ -110,12 +114,20 @@ def parse(text: str) -> str:
     return orjson.dumps({key: value for key, value in record.items() if value}).decode()
 
 
+def bounded(items: list[str]) -> list[str]:
+    """Return the items, or the first 63 of more than 64 and a digest of the rest, so that what differs there is seen."""
+    if len(items) <= MAX_ITEMS:
+        return items
+    rest = "\0".join(items[MAX_ITEMS - 1 :]).encode("utf-8", "surrogatepass")
+    return [*items[: MAX_ITEMS - 1], f"#{hashlib.sha256(rest).hexdigest()[:16]}"]
+
+
 def is_current(known: str) -> bool:
     """Return whether this is a parse as `parse` makes it now, which alone can be compared."""
     return known.startswith(_BEGIN)
 
 
-def _literal(match: re.Match[str], entities: list[str]) -> str:
+def _literal(match: re.Match[str], entities: list[str], marks: Marks) -> str:
     kind, value = match.lastgroup, match[match.lastgroup or 0].strip()
     if kind == "name":
         if _UNIT_LIKE.match(value) or re.fullmatch(r"\d+[A-Za-z]+", value):
@@ -124,7 +136,10 @@ def _literal(match: re.Match[str], entities: list[str]) -> str:
         if lower.rstrip("0123456789.-") in units.UNITS and not lower[:1].isdigit():
             return match[0]
         entities.append(lower)
-        return " "
-    entities.append(re.sub(r"\s+", " ", value).casefold())
+        return f" {marks.put('e', names.ALIASES.get(lower, lower))} "
+    literal = re.sub(r"\s+", " ", value).casefold()
+    entities.append(literal)
     # Words within quotes still count as words; code, links and file names do not.
-    return f" {value} " if kind in {"quoted", "title"} else " "
+    if kind in {"quoted", "title"}:
+        return f" {marks.put('e', QUOTE + literal)} {value} {QUOTE_END} "
+    return f" {marks.put('e', literal)} "

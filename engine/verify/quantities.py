@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from engine.verify import lexicon_en as en
 from engine.verify import lexicon_zh as zh
 from engine.verify import units
+from engine.verify.marked import Marks
 
 _WORDS = "|".join(sorted((*en.NUMBER_WORDS, "hundreds", "thousands", "millions"), key=len, reverse=True))
 _NUMBER_WORDS = re.compile(rf"\b(?:{_WORDS})(?:(?:\s+and\s+|[\s-]+)(?:{_WORDS}))*\b", re.I)
@@ -73,7 +74,7 @@ def _han_unit(name: str) -> str:
 _NUMBER = re.compile(
     rf"(?P<sign>[{units.SIGNS}])?\s?(?<![A-Za-z\d_.])(?<![A-Za-z_]-)(?P<num>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d+(?:\.\d+)*)"
     r"(?P<ord>st|nd|rd|th)?(?P<scale>[kK](?![A-Za-z])|\s?(?:thousand|million|billion|trillion|万亿|千万|百万|万|亿)(?![A-Za-z]))?"
-    rf"(?P<unit>\s?-?(?:square |degrees? )?(?:[A-Za-z]+(?:/h)?|[°%‰][CF]?|[{units.SIGNS}])|{'|'.join(map(_han_unit, units.HAN_UNITS))})?(?![A-Za-z\d])",
+    rf"(?:(?P<han>{'|'.join(map(_han_unit, units.HAN_UNITS))})|(?P<unit>\s?-?(?:square |degrees? )?(?:[A-Za-z]+(?:/h)?|[°%‰][CF]?|[{units.SIGNS}]))?(?![A-Za-z\d]))",
 )
 _VERSION = re.compile(r"\b[vV](\d+(?:\.\d+)*)\b")
 _SCALES = {"k": 1000, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "万": 10**4, "百万": 10**6, "千万": 10**7, "亿": 10**8, "万亿": 10**12}  # fmt: skip
@@ -81,17 +82,22 @@ _SCALES = {"k": 1000, "thousand": 1000, "million": 10**6, "billion": 10**9, "tri
 
 @dataclass(slots=True)
 class Quantities:
-    """numbers: `value` or `value|unit`. ordinals: whole numbers. dates: parts such as Y1776, M7, D4, W2, T17:00, t05:00 (morning or evening). rest: the other text."""
+    """numbers: `value` or `value|unit`. ordinals: whole numbers. dates: parts such as Y1776, M7, D4, W2, T17:00, t05:00 (morning or evening). rest: the other text.
+
+    marked: the other text with a mark in each value's place.
+    """
 
     numbers: list[str] = field(default_factory=list)
     ordinals: list[str] = field(default_factory=list)
     dates: list[str] = field(default_factory=list)
     rest: str = ""
+    marked: str = ""
+    marks: Marks = field(default_factory=Marks)
 
 
-def extract(text: str, *, han: bool) -> Quantities:
-    """Return the quantities of an NFKC-normalised text. Never raises."""
-    found = Quantities()
+def extract(text: str, *, han: bool, marks: Marks | None = None) -> Quantities:
+    """Return the quantities of an NFKC-normalised text. marks: of the values that are out of it already. Never raises."""
+    found = Quantities(marks=marks or Marks())
     if han:
         # Before numerals become digits: in 周二 and 五一 the numeral is part of a name.
         text = _take_dates(text, found, _DATE_PATTERNS[15:16] + _DATE_PATTERNS[18:])
@@ -108,12 +114,13 @@ def extract(text: str, *, han: bool) -> Quantities:
 
     def version(match: re.Match[str]) -> str:
         found.numbers.append(match[1])
-        return " "
+        return f" {found.marks.put('n', match[1])} "
 
     def number(match: re.Match[str]) -> str:
         return _take_number(match, found)
 
-    found.rest = _NUMBER.sub(number, _VERSION.sub(version, text))
+    found.marked = _NUMBER.sub(number, _VERSION.sub(version, text))
+    found.rest = found.marks.taken_out(found.marked)
     return found
 
 
@@ -126,8 +133,9 @@ def _take_dates(text: str, found: Quantities, patterns: tuple[tuple[re.Pattern[s
     for pattern, parts in patterns:
 
         def take(match: re.Match[str], parts: Callable[[re.Match[str]], list[str]] = parts) -> str:
-            found.dates.extend(parts(match))
-            return " , "
+            taken = parts(match)
+            found.dates.extend(taken)
+            return f" {found.marks.put('d', ''.join(taken))} "
 
         text = pattern.sub(take, text)
     return text
@@ -235,10 +243,10 @@ def han_value(numeral: str) -> int:
 
 
 def _take_number(match: re.Match[str], found: Quantities) -> str:
-    digits, unit_text, scale_text = match["num"], match["unit"] or "", (match["scale"] or "").strip().lower()
+    digits, unit_text, scale_text = match["num"], match["unit"] or match["han"] or "", (match["scale"] or "").strip().lower()
     if match["ord"]:
         found.ordinals.append(digits)
-        return " " + unit_text
+        return f" {found.marks.put('o', digits)} {unit_text}"
     rest = ""
     unit = _unit(unit_text)
     if unit_text and not unit:
@@ -252,7 +260,7 @@ def _take_number(match: re.Match[str], found: Quantities) -> str:
     elif (unit or match["sign"]) and plain:
         value = _trim(value) if "." in value else value
     found.numbers.append(f"{value}|{unit}" if unit else value)
-    return rest + " "
+    return f" {found.marks.put('n', found.numbers[-1])} {rest} "
 
 
 def _trim(value: str) -> str:

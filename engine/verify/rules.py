@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable
 import orjson
 
 from engine.types import Verdict, VerifyMode
-from engine.verify import lexicon_zh, names, quantities
+from engine.verify import lexicon_en, lexicon_zh, names, places, quantities
 from engine.verify.clauses import modal, subject
-from engine.verify.compare import COMPARED, Parse, both, middles, only
+from engine.verify.compare import Parse, both, middles, only
+from engine.verify.english import content
 from engine.verify.marks import capital, case, sign
 from engine.verify.parse import VERSION
 from engine.verify.stems import stem
-from engine.verify.wording import act, addition, inserted, replaced, substitution, unlike
+from engine.verify.wording import act, addition, inserted, remainder, replaced, substitution, unlike, unlisted
 
 Rule = Callable[[Parse, Parse], str]  # the detail when the two differ, else ''
 
@@ -23,6 +24,7 @@ _DETAIL_CHARS = 80
 _PREFIXES = ("un", "dis", "non", "non-", "in", "im", "ir", "il", "de", "mis", "anti", "anti-", "re-", "in-")
 _TODAY = frozenset({"R0", "R今天"})
 _SYMMETRIC = frozenset("and or vs versus with between & , both 和 与 跟 同 及 或 还 是 、".split())
+_DENIES = frozenset("不没无未非")
 _EXCLUSIVE = ({"all", "some"}, {"all", "any"}, {"all", "none"}, {"all", "most"}, {"all", "half"}, {"both", "either"}, {"both", "neither"},
               {"always", "sometimes"}, {"always", "never"}, {"always", "often"}, {"always", "rarely"}, {"often", "rarely"}, {"often", "never"},
               {"at_least", "at_most"}, {"more_than", "less_than"}, {"at_least", "less_than"}, {"at_most", "more_than"}, {"some", "none"},
@@ -183,7 +185,7 @@ def _prefixed(left: Parse, right: Parse) -> str:
 
 def _prefixed_participle(left: Parse, right: Parse) -> str:
     """Compare the words as they are written: the content of `opened` is that of `begin`, which `unopened` is not made of."""
-    mine, theirs = (set(side.get("s", "").split()[:COMPARED]) for side in (left, right))
+    mine, theirs = (set(side.get("s", "").split()) for side in (left, right))
     for word in sorted(mine ^ theirs):
         those = theirs if word in mine else mine
         root = next((word.removeprefix(prefix) for prefix in ("un", "non-", "dis") if word.startswith(prefix)), "")
@@ -219,14 +221,37 @@ def _exchanged(left: Parse, right: Parse) -> str:
         for width2 in range(1, min(size - width, 9)):
             if first[size - width2 :] == second[:width2] and first[width : size - width2] == second[width2 : size - width]:
                 between = first[width : size - width2]
-                if between and not all(token in _SYMMETRIC for token in between) and not set(between) & _SYMMETRIC:
+                listed = all(token in _SYMMETRIC for token in between) and not places.in_lists(left, right)
+                if between and not listed and not places.moved_phrases(left, right):
                     return f"{' '.join(first[:width])} / {' '.join(second[:width2])}"
     return ""
 
 
 def negation(left: Parse, right: Parse) -> str:
     mine, theirs = left.get("g", 0), right.get("g", 0)
-    return f"{mine} / {theirs}" if mine % 2 != theirs % 2 else ""
+    if mine % 2 != theirs % 2:
+        return f"{mine} / {theirs}"
+    if not mine or left.get("l") != right.get("l") or sorted(left.get("w", "").split()) != sorted(right.get("w", "").split()):
+        return ""
+    # The same words, and another of them is denied: paid and not logged in, not paid and logged in.
+    denied, denied2 = _denied(left), _denied(right)
+    return both(sorted(denied), sorted(denied2)) if denied.isdisjoint(denied2) else ""
+
+
+def _denied(side: Parse) -> set[str]:
+    """Return what stands after each negator: the next content word, in Chinese the next character."""
+    found, waiting = set(), False
+    for token in side.get("s", "").split():
+        if side.get("l") == "zh":
+            if waiting:
+                found.add(token)
+            waiting = token in _DENIES
+        elif token in lexicon_en.NEGATORS:
+            waiting = True
+        elif waiting and token not in lexicon_en.STOP:
+            found.add(content(token))
+            waiting = False
+    return found
 
 
 def entity(left: Parse, right: Parse) -> str:
@@ -285,6 +310,7 @@ RULES: dict[str, Rule] = {
     "date": date,
     "antonym": antonym,
     "direction": direction,
+    "order": places.order,
     "sign": sign,
     "case": case,
     "capital": capital,
@@ -301,10 +327,12 @@ RULES: dict[str, Rule] = {
     "replaced": replaced,
     "inserted": inserted,
     "unlike": unlike,
+    "remainder": remainder,
+    "unlisted": unlisted,
     "substitution": substitution,
     "addition": addition,
 }
-SAFE = frozenset({"number", "date", "antonym", "direction", "sign", "case", "cut"})
+SAFE = frozenset({"number", "date", "antonym", "direction", "order", "sign", "case", "cut"})
 HARD = SAFE | {
     "capital",
     "negation",
@@ -319,6 +347,8 @@ HARD = SAFE | {
     "replaced",
     "inserted",
     "unlike",
+    "remainder",
+    "unlisted",
 }
 # What differs is a value of one and the same question: the next candidate may have the right one. Any other veto says that another
 # thing is asked, and what stands next among the neighbours of another question is more often wrong still (ADR 033).

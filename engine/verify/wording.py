@@ -14,6 +14,8 @@ _DETERMINERS = frozenset("a an the my our your all every each this that any some
 _THING = 3  # characters of a thing's name, where the other is named by one
 _SEGMENT = 4  # tokens of what differs between two texts that are otherwise the same
 _SHORTEST = 2  # tokens of a question that another one can add to
+_LONG, _LONG_CHINESE = 40, 70  # content words, characters in common: two texts of one story, of whose rest a vector tells little
+_LISTED = frozenset({"en", "zh"})  # languages with lists of synonyms, opposites and light words
 _CAUSE = content("cause")
 _FEW = 24  # content words of one side alone: with more, the two are worded too differently to be matched word for word
 
@@ -120,13 +122,13 @@ def inserted(left: Parse, right: Parse) -> str:
     full = long.get("w", "").split()
     present = short.get("w", "").split()
     more = [word for block in added for word in block if word in full and word not in words.PLACES]
-    return " ".join(_without(_naming(more[:_FEW], long), present[:COMPARED]))
+    return " ".join(_without(_naming(more, long)[:_FEW], present))
 
 
 def _added(left: Parse, right: Parse) -> tuple[Parse, list[list[str]]]:
     """Return the shorter text, and what the longer says besides, by place; nothing when it does not say all of the shorter."""
     short, long = sorted((left, right), key=lambda side: len(side.get("r", "").split()))
-    less, more = short.get("r", "").split()[:COMPARED], long.get("r", "").split()[:COMPARED]
+    less, more = short.get("r", "").split(), long.get("r", "").split()
     if len(less) < _SHORTEST:
         return short, []
     blocks: list[list[str]] = [[]]
@@ -149,7 +151,7 @@ def _replaced_chinese(left: Parse, right: Parse) -> str:
     near = near or (sizes[0] == 1 and sizes[1] <= _THING and bool(light_zh.THINGS & {*(middle if len(middle) == 1 else middle2)}))
     if common >= 2 and near and sizes[1] <= 4 and not set(middle) & set(middle2):
         return f"{''.join(middle)} / {''.join(middle2)}"
-    mine, theirs = only(first[:COMPARED], second[:COMPARED])
+    mine, theirs = only(first, second)
     if 2 <= len(mine) == len(theirs) <= 4 and len(first) - len(mine) >= 3 and _together(first, mine) and _together(second, theirs):
         return f"{''.join(mine)} / {''.join(theirs)}"
     return ""
@@ -172,6 +174,29 @@ def unlike(left: Parse, right: Parse) -> str:
     if set(named) & set(named2) or len(named) + len(named2) <= _SHORTEST or max(len(named), len(named2)) > _FEW:
         return ""
     return both(named, named2) if _without(named, named2) == named and _without(named2, named) == named2 else ""
+
+
+def remainder(left: Parse, right: Parse) -> str:
+    """Two long texts are alike for the most part, and what is left names something else: two questions after one and the same story."""
+    first, second = left.get("w", "").split(), right.get("w", "").split()
+    mine, theirs = only(first, second)
+    chinese = left.get("l") == right.get("l") == "zh"
+    if len(first) - len(mine) < max(_LONG_CHINESE if chinese else _LONG, 2 * len(mine), 2 * len(theirs)):
+        return ""
+    if chinese:
+        middle, middle2, _ = middles(left["w"], right["w"])
+        mine, theirs = only(*(light_zh.without_light(light_zh.without_question("".join(part))) for part in (middle, middle2)))
+    elif max(len(mine), len(theirs)) <= _FEW:
+        mine, theirs = _unlike(left, right)
+    return f"{' '.join(mine) or '-'} / {' '.join(theirs) or '-'}" if mine or theirs else ""
+
+
+def unlisted(left: Parse, right: Parse) -> str:
+    """Another word, or another order of words, in a language without lists of its own, where every word may be the one that counts."""
+    if left.get("l") in _LISTED and right.get("l") in _LISTED:
+        return ""
+    middle, middle2, _ = middles(left.get("w", ""), right.get("w", ""))
+    return f"{' '.join(middle) or '-'} / {' '.join(middle2) or '-'}" if middle or middle2 else ""
 
 
 def substitution(left: Parse, right: Parse) -> str:

@@ -96,7 +96,7 @@ def test_only_the_word_itself_is_one(said: str) -> None:
         ({}, {"judge_url": "http://127.0.0.1:9/v1"}, "failed"),
         ({}, {"judge_url": ""}, "missing"),
         ({}, {"record_prompts": False}, "unreadable"),
-        ({}, {"record_prompt_chars": len(STORED)}, "unreadable"),
+        ({}, {"record_prompt_chars": len(STORED) - 2}, "unreadable"),
     ],
 )
 async def test_a_judge_that_gives_no_word_is_counted_and_the_policy_decides(
@@ -110,6 +110,18 @@ async def test_a_judge_that_gives_no_word_is_counted_and_the_policy_decides(
             assert lookup.candidate
             assert (lookup.candidate.passed, lookup.candidate.verdicts[-1].detail) == (outcome is Outcome.SEMANTIC_HIT, word)
         assert it.judged == {(word, "asked"): 2}
+
+
+@pytest.mark.parametrize(("kept", "word"), [(len(STORED), Word.SAME), (len(STORED) - 2, Word.UNREADABLE)])
+async def test_what_was_cut_is_told_by_what_was_in_force_when_it_was_stored(
+    tmp_path: Path, model: StubUpstream, kept: int, word: Word
+) -> None:
+    model.behave(answer="SAME")
+    async with rig(tmp_path, record_prompt_chars=kept) as it:
+        await it.keep(await it.ask(STORED))
+    for today in (2_000, 1):
+        async with rig(tmp_path, **at(model, record_prompt_chars=today)) as it:
+            assert (await asked(it)).judged == Opinion(word)
 
 
 async def test_the_breaker_stops_asking_a_judge_that_fails(tmp_path: Path, model: StubUpstream) -> None:

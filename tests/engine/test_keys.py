@@ -269,6 +269,10 @@ def test_a_template_is_in_the_key_by_its_tree_where_the_policy_says_so() -> None
     assert len({one.key for one in apart}) == len({one.partition for one in apart}) == len(apart)
 
 
+def nested(levels: int) -> Any:
+    return json.loads("[" * (levels - 1) + "1" + "]" * (levels - 1))
+
+
 def test_the_values_of_a_template_keep_type_and_order() -> None:
     def of(value: object) -> str:
         return canonical(chat(chat_template_kwargs={"x": value, "y": 1})).key
@@ -299,6 +303,11 @@ def test_a_shape_makes_finer_groups_and_literals_do_not() -> None:
     [
         (chat(retrieval_index="docs"), "unknown_field"),
         (chat(n=2), "multi_choice"),
+        (chat(tools=nested(64)), ""),
+        (chat(tools=nested(65)), "too_deep"),
+        (chat(tools=nested(190)), "too_deep"),
+        (chat(chat_template_kwargs={"x": nested(190)}), "too_deep"),
+        ({**chat(), "messages": [{"role": "assistant", "tool_calls": nested(190)}, {"role": "user", "content": "x"}]}, "too_deep"),
         (chat([{"type": "image_url", "image_url": {"url": "x"}}]), "non_text"),  # type: ignore[arg-type]
         (chat(modalities=["text", "audio"]), "non_text"),
         ({**chat(), "messages": [{"role": "user", "content": "x", "hidden": 1}]}, "unknown_field"),

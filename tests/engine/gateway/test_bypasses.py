@@ -19,6 +19,7 @@ from tests.support.upstream import StubUpstream
 CHATS: dict[str, tuple[dict[str, Any], str, str]] = {
     # reason: body, query, namespace
     "unknown_field": (ask(odd=1), "", "default"),
+    "too_deep": (ask(tools=json.loads("[" * 150 + "]" * 150)), "", "default"),
     "multi_choice": (ask(n=2), "", "default"),
     "non_text": (ask(modalities=["text", "audio"]), "", "default"),
     "duplicate_name": (ask(seed=1), "", "default"),

@@ -25,7 +25,7 @@ GLUED = LIKELY.map(lambda text: text.replace(" ", ""))
 @given(st.one_of(ANY_TEXT, LIKELY, GLUED))
 def test_parse_never_raises_and_a_text_never_vetoes_itself(text: str) -> None:
     parsed = parse(text)
-    assert json.loads(parsed)["v"] == 4
+    assert json.loads(parsed)["v"] == 5
     for mode in VerifyMode:
         assert verify(parsed, parse(text), mode=mode) == ()
 

