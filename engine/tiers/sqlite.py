@@ -24,18 +24,14 @@ from engine.tiers.codec import to_bytes, to_text
 from engine.tiers.reserve import Reserve
 from engine.tiers.sequence import token_step
 from engine.tiers.sqlite_file import connect, is_busy, is_damage, is_full, used_bytes
-from engine.tiers.sqlite_rows import entry_of, row_of
+from engine.tiers.sqlite_rows import COLUMNS, entry_of, row_of
 from engine.types import Entry, EntryHead, LeaseState, RemovalCause, VectorRow
 
 T = TypeVar("T")
 
-_COLUMNS = (
-    "key, entry_id, partition, generation, created_ms, expires_ms, size_bytes, upstream_ms, input_tokens, output_tokens, "
-    "cached_input_tokens, cost_usd, namespace, tenant, model, model_version, embedder, prompt, vector, parse, body"
-)
-_GET = f"SELECT {_COLUMNS} FROM entries WHERE key = ? AND expires_ms > ?"  # noqa: S608  constants only
+_GET = f"SELECT {COLUMNS} FROM entries WHERE key = ? AND expires_ms > ?"  # noqa: S608  constants only
 # REPLACE deletes the older row: the new one gets a new seq, so it appears again in `vectors_since`.
-_PUT = f"INSERT OR REPLACE INTO entries ({_COLUMNS}) VALUES ({', '.join('?' * 21)})"  # noqa: S608  constants only
+_PUT = f"INSERT OR REPLACE INTO entries ({COLUMNS}) VALUES ({', '.join('?' * 21)})"  # noqa: S608  constants only
 _SCAN = """SELECT seq, entry_id, key, partition, namespace, tenant, model, generation, created_ms, expires_ms, size_bytes,
     cost_usd, prompt FROM entries WHERE namespace = ? AND seq > ? AND expires_ms > ? ORDER BY seq LIMIT ?"""
 _VECTORS = """SELECT seq, key, entry_id, generation, expires_ms, embedder, vector FROM entries

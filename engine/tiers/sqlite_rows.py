@@ -7,6 +7,11 @@ from typing import Any
 from engine.tiers.codec import finite, to_bytes, to_text, whole
 from engine.types import Entry, Usage
 
+COLUMNS = (
+    "key, entry_id, partition, generation, created_ms, expires_ms, size_bytes, upstream_ms, input_tokens, output_tokens, "
+    "cached_input_tokens, cost_usd, namespace, tenant, model, model_version, embedder, prompt, vector, parse, body"
+)
+
 
 def row_of(entry: Entry) -> tuple[object, ...]:
     """Return its values in the order of the tier's columns."""

@@ -36,6 +36,7 @@ from app.views import (
     purge,
     regret,
     regret_past,
+    regret_rows,
     sources,
     thresholds,
     traces,
@@ -47,6 +48,7 @@ from app.views import (
     worth,
 )
 from app.views.dial import Dial
+from app.views.question import Question
 from app.wiring import Wiring
 from collectors.prometheus.families import load as load_families
 from collectors.prometheus.keep import sort
@@ -151,8 +153,8 @@ def pages(wired: Wiring, namespace: str) -> Shown:
     def engine() -> EngineAdapter:
         return Engine()  # type: ignore[return-value]
 
-    front = overview.load(*stores, no_engine, window_name=told, now_ms=NOW, usd_per_hour=1.0, **asked)
-    rate = hit_rate.load(*stores, window_name=told, now_ms=NOW, usd_per_hour=1.0, **asked)
+    front = overview.load(*stores, no_engine, Question(HOUR, Scope(), told, NOW, usd_per_hour=1.0))
+    rate = hit_rate.load(*stores, Question(HOUR, Scope(), told, NOW, usd_per_hour=1.0))
     moved = drift_ahead.load(*stores, window_name=told, horizon="1h", now_ms=NOW, **asked)
     answer = why.load(*stores, before=HOUR.previous, before_name="before", **asked)
     assert front.traffic is not None
@@ -192,17 +194,17 @@ def _worked(shown: Shown, wired: Wiring) -> None:
     course = regret_past.course(wired.ops, horizon="24h", namespace=None, now_ms=NOW)
     shown.models |= {"regret": worked, "course": course}
     shown.dials["regret"] = [regret.front(worked, course)]
-    shown.tables |= {"namespaces": regret.namespace_rows(worked), "course": regret_past.rows(course)}
+    shown.tables |= {"namespaces": regret_rows.namespace_rows(worked), "course": regret_past.rows(course)}
     shown.told["regret"] = worked.sentence
     row = worked.chosen
     if row is not None and row.findings is not None:
         found = row.findings
-        shown.dials["regret"] += regret.dials(row, "24h")
-        for read in (regret.knob_rows, regret.tournament_rows, regret.space_rows, regret.lifetime_rows):
+        shown.dials["regret"] += regret.dials(row, worked)
+        for read in (regret_rows.knob_rows, regret_rows.tournament_rows, regret_rows.space_rows, regret_rows.lifetime_rows):
             shown.tables[read.__name__] = read(found)
         shown.charts += [regret_charts.bracket(worked.rows), regret_charts.spaces(found), regret_charts.lifetimes(found)]
         shown.charts.append(regret_charts.course(course, HOUR))
-        shown.told["regret's notes"] = " · ".join(regret.notes(row))
+        shown.told["regret's notes"] = " · ".join(regret_rows.notes(row))
 
 
 def _policies(shown: Shown, wired: Wiring, engine: Callable[[], EngineAdapter], namespace: str) -> None:
@@ -290,7 +292,7 @@ COUNTS = {"Requests", "Entries", "Tenants", "Models", "Hits a minute", "Saved a 
 def _little_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "BUDGET_S", 3_600.0)  # however slow the machine
     monkeypatch.setattr(drift_job, "LENGTH_MS", {"1h": 3_600_000})
-    monkeypatch.setattr(regret_job, "HORIZONS_MS", {"24h": 86_400_000})
+    monkeypatch.setattr(regret_past, "LENGTH_MS", {"24h": 86_400_000})
 
 
 @pytest.mark.parametrize("state", STATES)

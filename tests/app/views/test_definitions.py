@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 TEXTS = frozenset(
     re.split(
         r"\|",
-        "act|answered by|at (UTC)|asked (UTC)|became|begun (UTC)|best knob|by|cache|call|can be warmed"
+        "act|analysed until (UTC)|answered by|at (UTC)|asked (UTC)|became|begun (UTC)|best knob|by|cache|call|can be warmed"
         "|candidate|command|demo|detail|dialect|dimension|entry|entry ids|expires (UTC)|finding|first|fitted (UTC)"
         "|for example|held out|how|in|instance|its own hits say|kind|knob|label|labels|last error"
         "|lifetime|line|meaning|measure|method|metric|misleads|missing|mode|model|name|namespace|new"

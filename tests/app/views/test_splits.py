@@ -101,7 +101,7 @@ def _numbers(telemetry: Store, ops: Store, *, limit: int) -> dict[str, Any]:
                 found[f"segments {window} {scope}"] = changes.segments(conn, window, scope)
                 mix = mixes.mix(conn, window, scope)
                 found[f"mix {window} {scope}"] = (mix.stride, [row._replace(id=0) for row in mix.rows])
-                found[f"asked {window} {scope}"] = mixes.asked(conn, window, scope, ("p", "q", "none"))
+                found[f"asked {window} {scope}"] = mixes.asked(conn, window, scope, ("p", "q", "none"), read=mix)
     return found
 
 
