@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+import hmac
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.digests import hmac_sha256
+from engine.encoding import MAX_DEPTH, encode
+from engine.errors import InvalidRequest
+from tests.engine.rig import chat
+from tests.engine.test_keys import canonical
+
 
 @pytest.mark.parametrize(
     "body",
