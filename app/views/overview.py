@@ -8,7 +8,7 @@ from typing import Any
 
 from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
 from app.analysis.hit_rate import HITS, Counts, Mover, count, movers
-from app.views import marks, rates, words, worth
+from app.views import causes, marks, rates, words, worth
 from app.views.parts import Failure, Part, attempt
 from app.views.question import Question
 from storage.reads import hit_rate, overview, sources, window
@@ -234,6 +234,8 @@ def _change(traffic: Traffic, marks: Sequence[Mark], before_name: str) -> tuple[
         return f", steady against {before_name} ({words.percent(before)}).", False
     way = "up" if change.ratio > 0 else "down"
     told = f", {way} {abs(change.ratio) * 100:.1f} points on {before_name} ({words.percent(before)})"
+    if doubt := causes.doubt(change):
+        return f"{told}, {doubt}.", False
     worst = next((mover for mover in traffic.movers if (mover.effect_ratio > 0) == (change.ratio > 0)), None)
     if worst and len(traffic.movers) > 1:
         reason = "its own hit rate" if abs(worst.rate_ratio) >= abs(worst.mix_ratio) else "its share of the traffic"
