@@ -44,7 +44,7 @@ def dials(view: Drift) -> list[Dial]:
         Dial(
             "Entropy",
             f"{mix.bits:.2f} bits",
-            f"of exact prompts, {_interval(mix)}, at most {_most_bits(mix)}{_normalised(mix)}; n = {words.count(mix.n)}",
+            f"of exact prompts, {_interval(mix)}, of those seen at most {_most_bits(mix)}{_normalised(mix)}; n = {words.count(mix.n)}",
             _moved(view.now.rarefied_bits, view.before.rarefied_bits if view.before else None),
             help=f"Estimated by {_estimator(mix)}; plug-in {mix.plug_in_bits:.2f} bits.",
         ),
@@ -132,7 +132,7 @@ def _normalised(mix: Entropy) -> str:
 
 def _effective(mix: Entropy) -> str:
     found = mix.interval_bits
-    return "" if found is None else f", 95 %: {2 ** found[0]:,.0f}–{2 ** found[1]:,.0f} when corrected for bias"
+    return "" if found is None else f", 95 %: {2 ** found[0]:,.0f}–{2 ** found[1]:,.0f}"
 
 
 def _most_bits(mix: Entropy) -> str:
