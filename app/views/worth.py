@@ -329,7 +329,7 @@ def _net_time(found: Savings) -> Dial:
 
 
 def _reported(found: Savings, what: str) -> str:
-    return f"{words.count(found.known)} of {words.count(found.of)} hits with {what}"
+    return f"{words.count(found.known)} of {words.count(found.of)} hits with {what}" if found.of else "there was no hit"
 
 
 def _spread(found: Savings, each: Ratio | None) -> str:
@@ -342,5 +342,7 @@ def _spread(found: Savings, each: Ratio | None) -> str:
 
 def _break_even(found: Savings) -> str:
     if found.break_even_ratio is None:
+        if not found.of:
+            return "no break-even: what a hit would save is not known"
         return "no break-even: hits save nothing"
     return "never breaks even" if found.break_even_ratio > 1 else f"pays above a hit rate of {words.ratio(found.break_even_ratio)}"
