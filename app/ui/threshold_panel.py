@@ -77,7 +77,7 @@ def _labelled(view: Thresholds) -> None:
     """Draw what people's labels say, the worst pair first."""
     if not view.labels:
         return
-    with st.expander(f"Labelled pairs: {words.count(len(view.labels))}", expanded=True):
+    with st.expander(f"Labelled pairs: {words.count(len(view.pairs()))}", expanded=True):
         for line in thresholds.advice(view):
             st.markdown(literal(line))
         tables.show(thresholds.label_rows(view), alt="Labelled pairs, the most similar wrong one first", columns=COLUMNS)

@@ -79,6 +79,10 @@ class Thresholds:
             return 0
         return sum(row.threshold is not None and abs(row.threshold - value) > _SAME for row in self.candidates)
 
+    def pairs(self) -> tuple[tuple[Label, ...], ...]:
+        """Return the words on each labelled pair, the newest first."""
+        return stored_labels.by_pair(self.labels)
+
     def scored(self) -> list[Scored]:
         """Return the candidates for the what-if. A held-out lookup would have hit: it is no hit gained."""
         return [Scored(row.id, row.similarity, row.passed, served=row.outcome == "semantic_hit" or row.held_out) for row in self.candidates]
@@ -292,14 +296,16 @@ def vetoed_ids(view: Thresholds) -> list[int]:
     return [row.id for row in sorted(found, key=lambda row: -row.similarity)]
 
 
-def _labelled(view: Thresholds) -> list[Labelled]:
-    return [Labelled(label.similarity, label.serves) for label in view.labels]
-
-
 def advice(view: Thresholds) -> list[str]:
-    """Return what people's labels say of a threshold; nothing when none of either kind is there."""
-    found = advise(_labelled(view), view.effective.value if view.effective else None)
-    return _advised(found) if found else []
+    """Return what people's labels say of a threshold; nothing when none of either kind is there. One pair counts once, by its majority."""
+    words_of = view.pairs()
+    decided = [Labelled(said[0].similarity, serves) for said in words_of if (serves := stored_labels.majority(said)) is not None]
+    found = advise(decided, view.effective.value if view.effective else None)
+    told = _advised(found) if found else []
+    if told and len(decided) < len(words_of):
+        left = words.many(len(words_of) - len(decided), "pair is left out, on which", "pairs are left out, on which")
+        told.append(f"{left} people are evenly divided.")
+    return told
 
 
 def _advised(found: Advice) -> list[str]:
@@ -326,21 +332,32 @@ def _advised(found: Advice) -> list[str]:
     return lines
 
 
+def _said(said: Sequence[Label], serves: bool | None) -> str:
+    if serves is None:
+        return "evenly divided"
+    agreed = sum(one.serves is serves for one in said)
+    return ("serves" if serves else "does not serve") + (f" ({agreed} of {len(said)})" if len(said) > 1 else "")
+
+
 def label_rows(view: Thresholds) -> list[dict[str, Any]]:
-    """Return the labelled pairs, the most similar wrong one first, at most 50."""
+    """Return the labelled pairs, one row each: those on which people are divided, then the most similar wrong one first; at most 50."""
     texts = {(row.prompt_hash, row.candidate_id): row for row in view.candidates}
     found = []
-    for place in review_order(_labelled(view))[:PAIRS]:
-        label = view.labels[place]
+    judged = [(said, stored_labels.majority(said)) for said in view.pairs()]
+    divided = [(said, None) for said, serves in judged if serves is None]
+    decided = [(said, serves) for said, serves in judged if serves is not None]
+    worst = review_order([Labelled(said[0].similarity, serves) for said, serves in decided])
+    for said, serves in [*divided, *(decided[place] for place in worst)][:PAIRS]:
+        label = said[0]
         row = texts.get((label.prompt_hash, label.candidate_id))
         found.append(
             {
                 "similarity": label.similarity,
                 "distance": 1 - label.similarity,
-                "label": "serves" if label.serves else "does not serve",
+                "label": _said(said, serves),
                 "asked": words.one_line(row.prompt, 160) if row and row.prompt else words.UNNAMED,
                 "candidate": words.one_line(row.candidate_prompt, 160) if row and row.candidate_prompt else words.UNNAMED,
-                "by": words.one_line(label.actor, 40),
+                "by": words.one_line(", ".join(one.actor for one in said), 40),
                 "at (UTC)": words.instant(label.at_ms),
             }
         )

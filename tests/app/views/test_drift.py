@@ -262,3 +262,17 @@ def test_the_overview_s_dials_say_that_there_is_nothing(store: Store) -> None:
     ]
     failed = drift.load(no_store, window=NOW, scope=Scope(), window_name="the last hour")
     assert {dial.detail for dial in drift_rows.front(failed, 0)} == {"it cannot be read"}
+
+
+def test_an_exact_hit_has_no_similarity_held_out_or_not(store: Store) -> None:
+    told = [
+        ("exact_hit", {"similarity": 1.0}),
+        ("miss", {"similarity": 1.0, "held_out": True, "reason": "holdout"}),
+        ("semantic_hit", {"similarity": 1.0}),
+        ("miss", {"similarity": 0.9}),
+    ]
+    made = [Made(number, outcome=outcome, extra={"prompt_hash": "a", **extra}) for number, (outcome, extra) in enumerate(told)]
+    spans.write(store, [batch(*made)], now_ms=START_MS)
+    with store.read() as conn:
+        found = reads.mix(conn, NOW, Scope())
+    assert sorted(row.similarity for row in found.rows if row.similarity is not None) == [0.9, 1.0]
