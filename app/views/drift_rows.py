@@ -31,7 +31,7 @@ _MEASURES = {
 PANELS_HELP = (
     "Each panel compares as many lookups of both windows. Chance: both are cut into 12 parts, which are dealt anew 499 times; a burst "
     "moves as one. A panel is changed when its p-value, adjusted for the number of panels, is at most 0.05, both halves of this time say "
-    "so, the effect is worth acting on, and the same time a day before was not alike."
+    "so, the effect is worth acting on, and the same time a day or more before, with lookups enough to tell, was not alike."
 )
 
 
@@ -212,7 +212,10 @@ def _beside(psi: Change | None) -> str:
 
 
 def _season(panel: Panel) -> str:
-    return "" if panel.seasonal is None else f"{_value(panel.key, panel.seasonal.effect)}, p = {panel.seasonal.p_value:.3f}"
+    if panel.seasonal is None:
+        return ""
+    told = f"{_value(panel.key, panel.seasonal.effect)}, p = {panel.seasonal.p_value:.3f}, n = {words.count(panel.seasonal.n)}"
+    return f"{told}: too few to tell" if panel.unsure else told
 
 
 def _value(key: str, value: float | None) -> str:
