@@ -20,6 +20,7 @@ from storage import labels as stored_labels
 from storage.analyses import Analysis
 from storage.labels import Label
 from storage.policies import PolicyVersion
+from storage.reads import sampling
 from storage.reads import thresholds as reads
 from storage.reads.thresholds import CandidateRow, SimilarityCount
 from storage.reads.window import Scope, Window
@@ -70,6 +71,7 @@ class Thresholds:
     prompts_recorded: bool
     failures: tuple[Failure, ...]
     from_ms: int | None = None
+    sampled: int = 0  # lookups of the window that a sampler let through
 
     @property
     def judged_otherwise(self) -> int:
@@ -99,20 +101,21 @@ def load(
 ) -> Thresholds:
     """Return the candidates of one namespace (scope.namespace) with its threshold in force, or the namespaces to choose from."""
 
-    def read() -> tuple[list[SimilarityCount], list[CandidateRow], int | None]:
+    def read() -> tuple[list[SimilarityCount], list[CandidateRow], int | None, int]:
         with telemetry().read() as conn:
             counts = reads.by_namespace(conn, window, scope)
+            sampled = sum(one.lookups for one in sampling.kept(conn, window, scope))
             if scope.namespace is None:
-                return counts, [], None
+                return counts, [], None, sampled
             looked = reads.looked(conn, window, scope)
             found = reads.candidates(conn, looked, scope)
             from_ms = found[-1].at_ms if len(found) == reads.MAX_ROWS else looked.start_ms
-            return counts, found, from_ms if from_ms > window.start_ms else None
+            return counts, found, from_ms if from_ms > window.start_ms else None, sampled
 
     recorded = attempt(TELEMETRY, read, hides="similarities and what another threshold would do")
     state = attempt(ENGINE, lambda: (engine().state(), tuple(engine().namespaces())), hides="the thresholds in force")
     past = attempt(ACTS, lambda: _kept(ops(), scope.namespace), hides="the policy's history, the labels and the scores")
-    counts, candidates, from_ms = recorded.value or ([], [], None)
+    counts, candidates, from_ms, sampled = recorded.value or ([], [], None, 0)
     known = state.value[1] if state.value else ()
     effective = _effective(state.value[0], known, scope.namespace) if state.value and scope.namespace is not None else None
     if recorded.failure:
@@ -134,6 +137,7 @@ def load(
         scores=past.value[2] if past.value else (),
         prompts_recorded=any(row.prompt is not None for row in candidates) or not candidates,
         failures=failures,
+        sampled=sampled,
     )
 
 
@@ -242,6 +246,9 @@ def _last_words(policy: Mapping[str, Any]) -> str:
 def notes(view: Thresholds) -> list[str]:
     """Return what must be known to read the consequence rightly."""
     found = []
+    if view.sampled:
+        n = words.many(view.sampled, "lookup", "lookups")
+        found.append(f"Telemetry is sampled: {n} outlived a sampler. Counts are of what came, and what it prefers is not weighed.")
     if view.from_ms is not None:
         found.append(f"The newest are read: lookups from before {words.instant(view.from_ms)[:16]} UTC are not among these.")
     if view.judged_otherwise:
