@@ -167,7 +167,7 @@ def _sentence(loaded: Loaded | None, window_name: str, before_name: str) -> tupl
     ]
     change = loaded.change
     moved = change is not None and not causes.doubt(change)
-    told = f"Hit rate {words.percent(share)} ({rates.limits(loaded.over(), share)}, n = {words.count(share.n)}) in {window_name}"
+    told = f"Hit rate {words.percent(share)} ({rates.limits(loaded.over(), share)}, {rates.told_n(loaded.counts, share)}) in {window_name}"
     if change is not None and moved:
         told += f", {'up' if change.ratio > 0 else 'down'} {abs(change.ratio) * 100:.1f} points on {before_name}"
     told += f": {words.listed(parts)}." if parts else ": no hits."
@@ -314,7 +314,7 @@ def _with_cached(counts: Counts) -> str:
     if refused:
         return f"{words.NO_DATA}: {refused}"
     share = counts.hit_rate
-    return f"{words.percent(share)}, weighed by 1/p" if share and counts.sampled else words.percent(share)
+    return f"{words.percent(share)}, weighed by 1/p" if share and counts.skewed else words.percent(share)
 
 
 def other_rows(loaded: Loaded) -> list[Mapping[str, object]]:

@@ -206,7 +206,7 @@ def _sentence(traffic: Traffic | None, marks: Sequence[Mark], health: Sequence[H
             return f"No lookup could hit in {window_name}: all {n} were bypassed or failed.{trouble}", True
         return f"No lookups in {window_name}: there is no hit rate to show.{trouble}", broken
     told = rates.limits(traffic.over(), share)
-    head = f"Hit rate {words.percent(share)} ({told}, n = {words.count(share.n)}) in {window_name}"
+    head = f"Hit rate {words.percent(share)} ({told}, {rates.told_n(traffic.counts, share)}) in {window_name}"
     told, bad = _change(traffic, marks, asked.before_name)
     errors = traffic.counts.of("error")
     if errors * 100 > traffic.counts.total:

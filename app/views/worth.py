@@ -245,11 +245,11 @@ def _money(models: Sequence[Priced], scales: Mapping[str, tuple[float, float]], 
 def rate_detail(ratio: Ratio | None, share: Share) -> str:
     """Return what stands under the hit rate: numerator, denominator, the interval over batches, and the one as if independent.
 
-    ratio: None = the lookups are sampled, and both counts are estimates.
+    ratio: None = the lookups were not all kept alike, and both counts are estimates.
     """
     counted = f"{words.count(share.k)} of {words.count(share.n)}"
     if ratio is None:
-        return f"about {counted}, weighed by 1/p; 95 %: {words.interval(share)}"
+        return f"about {counted}, weighed by 1/p; 95 % as if independent: {words.interval(share)}"
     over = "" if ratio.low_ratio is not None and ratio.design is None else f"95 % by request: {interval(ratio)}; "
     return f"{counted}; {over}{'as' if over else '95 % as'} if independent: {words.interval(share)}"
 
