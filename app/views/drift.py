@@ -273,9 +273,13 @@ def _compared(view: Drift, now: Entropy, before: Entropy | None, before_name: st
         return told, bool(view.refused)
     if min(now.n, before.n) < FEW:
         return f"too few to compare (n = {words.count(before.n)} in {before_name}, {FEW} needed in each)", False
-    alarms = [NAMES[panel.key] for panel in view.panels if panel.alarm]
+    # The hit rate is judged within this time alone.
+    alarms = [NAMES[panel.key] for panel in view.panels if panel.alarm and panel.key != "hit_rate"]
+    within = "the hit rate changed within this time" if any(panel.alarm and panel.key == "hit_rate" for panel in view.panels) else ""
     if alarms:
-        return f"drift against {before_name}: {words.listed(alarms)} changed", True
+        return f"drift against {before_name}: {words.listed(alarms)} changed{'; ' if within else ''}{within}", True
+    if within:
+        return f"{within}; nothing else against {before_name}", True
     usual = [NAMES[panel.key] for panel in view.panels if panel.certain and panel.large and panel.rhythm]
     if usual and view.season:
         return f"{words.listed(usual)} changed as at the same time on {words.instant(view.season.start_ms)[:10]}", False

@@ -7,6 +7,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
+from app.analysis.entropy import entropy
 from app.views import drift, drift_panels, drift_rows, likeness, traces
 from storage import spans
 from storage.errors import StoreMissing
@@ -324,3 +325,19 @@ def test_an_exact_hit_has_no_similarity_held_out_or_not(store: Store) -> None:
     with store.read() as conn:
         found = reads.mix(conn, NOW, Scope())
     assert sorted(row.similarity for row in found.rows if row.similarity is not None) == [0.9, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        (("hit_rate",), "the hit rate changed within this time; nothing else against the period before"),
+        (("mix", "hit_rate"), "drift against the period before: mix of prompts changed; the hit rate changed within this time"),
+        (("mix",), "drift against the period before: mix of prompts changed"),
+    ],
+)
+def test_a_change_within_the_time_is_not_told_as_one_against_the_time_before(keys: tuple[str, ...], told: str) -> None:
+    change = drift_panels.Change(0.5, 0.1, 0.002, 400, halves=True)
+    view = drift.Drift("", False, None, None, panels=tuple(drift_panels.Panel(key, change, 0.004) for key in keys))
+    found = entropy([200, 200])
+    assert found is not None
+    assert drift._compared(view, found, found, "the period before") == (told, True)
