@@ -11,7 +11,7 @@ import pytest
 from app.adapters.base import EngineAdapter, EngineState, NamespaceInfo, Via
 from app.admin import actions as admin_acts
 from app.errors import EngineUnavailable
-from app.views import thresholds, words
+from app.views import labelled, thresholds, words
 from app.wiring import Wiring
 from engine.types import Judging, Policy, Switch
 from storage import labels, spans
@@ -214,11 +214,11 @@ def test_labels_that_no_threshold_separates_say_so_and_the_antonym_comes_first(w
     _label(wired, 0, 0.673, serves=True)
     _label(wired, 1, 0.823, serves=False)
     view = _load(wired, Engine(policy=Policy(threshold=0.8, version=1)))
-    told = thresholds.advice(view)
+    told = labelled.advice(view)
     assert told[0].startswith("Not separable: of 2 labelled pairs (1 right, 1 wrong)")
     assert told[1].startswith("At the threshold in force 1 of 1 labelled hit is wrong")
     assert told[2] == "Too few labels to set a threshold by (n = 2, 200 needed)."
-    first, second = thresholds.label_rows(view)
+    first, second = labelled.label_rows(view)
     assert (first["label"], first["asked"], first["candidate"]) == ("does not serve", "enable 2FA", "disable 2FA")
     assert (second["label"], second["asked"]) == ("serves", "(not recorded)")
 
@@ -226,7 +226,7 @@ def test_labels_that_no_threshold_separates_say_so_and_the_antonym_comes_first(w
 def test_labels_that_a_threshold_separates_name_it(wired: Wiring) -> None:
     for number in range(30):
         _label(wired, number, 0.95 if number < 20 else 0.85, serves=number < 20)
-    assert thresholds.advice(_load(wired))[0].startswith(
+    assert labelled.advice(_load(wired))[0].startswith(
         "By 30 labelled pairs (20 right, 10 wrong), similarity ≥ 0.9500 keeps 20 of the right ones; of its 20 hits 0 would be wrong"
     )
 
@@ -238,17 +238,17 @@ def test_a_pair_counts_once_however_many_people_said_a_word_on_it(wired: Wiring)
     for by in ("ann", "bob"):
         _label(wired, 2, 0.97, serves=by == "bob", by=by)
     view = _load(wired, Engine(policy=Policy(threshold=0.9, version=1)))
-    told = thresholds.advice(view)
+    told = labelled.advice(view)
     assert told[0].startswith("Not separable: of 2 labelled pairs (1 right, 1 wrong)")
     assert told[1].startswith("At the threshold in force 1 of 2 labelled hits are wrong")
     assert told[2] == "Too few labels to set a threshold by (n = 2, 200 needed)."
     assert told[3] == "1 pair is left out, on which people are evenly divided."
-    assert [row["label"] for row in thresholds.label_rows(view)] == ["evenly divided", "does not serve (2 of 3)", "serves"]
+    assert [row["label"] for row in labelled.label_rows(view)] == ["evenly divided", "does not serve (2 of 3)", "serves"]
 
 
 def test_without_labels_nothing_is_advised(wired: Wiring) -> None:
-    assert thresholds.advice(_load(wired)) == []
-    assert thresholds.label_rows(_load(wired)) == []
+    assert labelled.advice(_load(wired)) == []
+    assert labelled.label_rows(_load(wired)) == []
 
 
 @pytest.mark.parametrize(("judging", "then"), [("else-miss", "every semantic hit becomes a miss"), ("else-serve", "by the rules alone")])
