@@ -91,7 +91,7 @@ def test_no_lookup_is_in_both_periods_compared(chosen: str, hours: int, compare:
     assert selection.before_name == name
 
 
-def _chosen() -> None:
+def _compared_with() -> None:
     import streamlit as st
 
     from app.ui import filters
@@ -103,7 +103,7 @@ def _chosen() -> None:
 
 @pytest.mark.parametrize(("begins", "told"), [("2026-03-31T22:34", "vs period before"), ("2026-03-31T21:34", "vs chosen time")])
 def test_a_chosen_period_that_shares_lookups_is_refused_and_said(begins: str, told: str) -> None:
-    test = AppTest.from_function(_chosen)
+    test = AppTest.from_function(_compared_with)
     test.query_params["compare"], test.query_params["compare_from"] = filters.CHOSEN, begins
     test.run()
     assert not test.exception
