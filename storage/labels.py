@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -22,6 +22,21 @@ class Label:
     actor: str
     at_ms: int
     features: str = ""
+
+
+def by_pair(given: Iterable[Label]) -> tuple[tuple[Label, ...], ...]:
+    """Return what each pair was labelled: one pair is one observation, however many people said a word on it."""
+    words: dict[tuple[str, str, str], tuple[Label, ...]] = {}
+    for one in given:
+        pair = one.namespace, one.prompt_hash, one.candidate_id
+        words[pair] = (*words.get(pair, ()), one)
+    return tuple(words.values())
+
+
+def majority(said: Iterable[Label]) -> bool | None:
+    """Return what most people said of one pair: True = it serves; None = they are evenly divided."""
+    balance = sum(1 if one.serves else -1 for one in said)
+    return None if balance == 0 else balance > 0
 
 
 def put(store: Store, label: Label) -> None:

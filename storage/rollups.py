@@ -168,8 +168,9 @@ class Totals:
                 sums[13] += cached
                 sums[14] += given
                 sums[15] += 1
-            # An exact hit has no candidate, whatever a sender recorded with it.
-            if row.similarity is not None and row.outcome not in _UNJUDGED:
+            # An exact hit has no candidate, whatever a sender recorded with it; one that was held out names its own entry, and none near.
+            exact = row.held_out and row.candidates is None and (row.similarity or 0) >= 1
+            if row.similarity is not None and row.outcome not in _UNJUDGED and not exact:
                 sums[16] += 1
                 sums[17] += row.passed is False and row.threshold is not None and row.similarity >= row.threshold
             sketch.add(row.duration_ms)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from app.admin.context import AdminContext
 from engine.types import HITS
 from storage.errors import StorageError
-from storage.reads import hit_rate
+from storage.reads import hit_rate, sampling
 from storage.reads.window import MINUTE_MS, Scope, Window, extent
 
 STAKE_MS = 60 * MINUTE_MS
@@ -18,12 +18,14 @@ class Stake:
     """Means over the recorded traffic of `minutes`: the last hour, or less where recording began within it.
 
     saved_usd_per_minute: None = there were hits, and no price is known for any. partial: some hits have no price.
+    sampled: a sampler dropped some lookups, so there were more hits, and they saved more.
     """
 
     hits_per_minute: float
     saved_usd_per_minute: float | None
     partial: bool
     minutes: int
+    sampled: bool = False
 
 
 def at_stake(ctx: AdminContext, namespace: str) -> tuple[Stake | None, str]:
@@ -34,6 +36,7 @@ def at_stake(ctx: AdminContext, namespace: str) -> tuple[Stake | None, str]:
         with ctx.telemetry().read() as conn:
             cells = hit_rate.cells(conn, window, Scope(namespace=namespace), by=("cache_kind", "outcome"))
             first_ms = extent(conn, now).first_ms
+            sampled = bool(sampling.kept(conn, window, Scope(namespace=namespace)))
     except StorageError as error:
         return None, str(error)
     if not cells:
@@ -43,4 +46,4 @@ def at_stake(ctx: AdminContext, namespace: str) -> tuple[Stake | None, str]:
     begun = max(window.start_ms, (first_ms or window.start_ms) // MINUTE_MS * MINUTE_MS)
     minutes = max(1, (window.end_ms - begun) // MINUTE_MS)
     saved = sum(cell.saved_nusd for cell in served) / 1e9 / minutes
-    return Stake(hits / minutes, saved if priced or not hits else None, priced < hits, minutes), ""
+    return Stake(hits / minutes, saved if priced or not hits else None, priced < hits, minutes, sampled), ""

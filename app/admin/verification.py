@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -98,15 +97,12 @@ def pairs_of(given: Sequence[Label], mode: VerifyMode) -> tuple[list[Pair], dict
     Left out are pairs on which people are evenly divided, that were labelled without their prompts, that another version of the features
     describes, or that a rule of the mode vetoes: the score is never asked of those.
     """
-    words: dict[tuple[str, str], list[Label]] = defaultdict(list)
-    for one in given:
-        words[one.prompt_hash, one.candidate_id].append(one)
     left_out = dict.fromkeys(("disputed", "without prompts", "of another version", "vetoed by rules"), 0)
     pairs = []
-    for (prompt_hash, _), said in words.items():
-        balance = sum(1 if one.serves else -1 for one in said)
+    for said in labels.by_pair(given):
+        serves = labels.majority(said)
         features = next((json.loads(one.features) for one in said if one.features), None)
-        if balance == 0:
+        if serves is None:
             left_out["disputed"] += 1
         elif features is None:
             left_out["without prompts"] += 1
@@ -115,7 +111,7 @@ def pairs_of(given: Sequence[Label], mode: VerifyMode) -> tuple[list[Pair], dict
         elif MODES[mode] & set(features["spoke"]):
             left_out["vetoed by rules"] += 1
         else:
-            pairs.append(Pair(prompt_hash, tuple(features["x"]), balance > 0))
+            pairs.append(Pair(said[0].prompt_hash, tuple(features["x"]), serves))
     return pairs, left_out
 
 
@@ -141,7 +137,7 @@ def try_score(ctx: AdminContext, namespace: str, version: int) -> ScoreTry:
     now = ctx.clock()
     with ctx.telemetry().read() as conn:
         rows = reads.candidates(conn, Window.of(now - _LOOK_BACK_MS, now), Scope(namespace=namespace), limit=20 * _MOST_TRIED)
-    hits = [row for row in rows if row.outcome == "semantic_hit" or (row.held_out and row.similarity < 1.0)][:_MOST_TRIED]
+    hits = [row for row in rows if row.outcome == "semantic_hit" or row.held_out][:_MOST_TRIED]
     told = [features_of({"prompt": row.prompt, "candidate_prompt": row.candidate_prompt, "similarity": row.similarity}) for row in hits]
     chances = [score.probability(given, json.loads(one)["x"]) for one in told if one]
     policy_version = policy_in_force(ctx, namespace).version

@@ -13,7 +13,9 @@ from app.admin.record import ActResult, earlier, perform
 from app.admin.roles import authorise
 from app.errors import EngineRefused, EngineUnavailable, InvalidValue, Refused
 from storage import actions, jobs
+from storage.reads import sampling
 from storage.reads import warmup as reads
+from storage.reads.window import Scope, Window
 
 MOST = 1_000  # requests of one warm-up: their keys stand in the job's row
 DAY_MS = 86_400_000
@@ -42,6 +44,7 @@ class WarmupPlan:
     distinct, misses: all that was recorded in the window. cost_usd, tokens: from what these requests cost and reported before; None =
     nothing known of any. costed, counted: how many of the warmable ones they cover. not_warmable: reason -> requests, without those
     that need not be: stored, of the items, None = the engine could not be asked, so that all the rest is an upper bound.
+    sampled: a sampler dropped some lookups, so there were more misses, and others may be more frequent.
     """
 
     token: str
@@ -58,6 +61,7 @@ class WarmupPlan:
     cost_usd: float | None
     costed: int
     seconds: float
+    sampled: bool = False
 
     @property
     def warmable(self) -> tuple[WarmupItem, ...]:
@@ -74,6 +78,7 @@ def plan_warmup(ctx: AdminContext, namespace: str, limit: int = 100, since_ms: i
     with ctx.telemetry().read() as conn:
         distinct, misses = reads.count_missed(conn, namespace=namespace, since_ms=since, until_ms=until, tenant=tenant)
         rows = reads.most_missed(conn, namespace=namespace, since_ms=since, until_ms=until, limit=limit, tenant=tenant)
+        sampled = bool(sampling.kept(conn, Window(since, until), Scope(namespace=namespace, tenant=tenant)))
         recorded = reads.bodies(conn, namespace=namespace, since_ms=since, until_ms=until, keys=[row.key for row in rows])
     stored = _stored(ctx, namespace, rows)
     items = tuple(_item(row, recorded[row.key], stored=stored is not None and row.key in stored) for row in rows)
@@ -109,6 +114,7 @@ def plan_warmup(ctx: AdminContext, namespace: str, limit: int = 100, since_ms: i
         cost_usd=sum(costs) if costs else None,
         costed=len(costs),
         seconds=len(warmable) / ctx.warmup_rate_per_s,
+        sampled=sampled,
     )
 
 

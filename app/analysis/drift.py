@@ -19,10 +19,11 @@ _GRID = 256  # points at which two distributions of a number are compared
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A statistic of two windows of equal n. effect: as seen. null: its 95th percentile when parts of both are dealt anew.
+    """A statistic of two windows of equal n. effect: as seen. null, median: its 95th percentile and its median when parts of both are dealt
+    anew.
 
     p_value: share of deals at least as far apart, (k + 1) / (draws + 1). halves: both halves of the later window alone are further
-    from the earlier one than half of the deals are.
+    from all the rest than nine in ten deals of their size are.
     """
 
     effect: float
@@ -30,6 +31,7 @@ class Change:
     p_value: float
     n: int
     halves: bool
+    median: float = 0.0
 
 
 def blocks(n: int) -> Ints:
@@ -157,7 +159,8 @@ def _judge(statistic: Callable[[Floats], Floats], n: int, seed: int) -> Change:
     null = statistic(dealt.astype(np.float64))
     effect = float(statistic(seen[None, :])[0])
     persists = _persists(statistic, rng)
-    return Change(effect, float(np.quantile(null, 0.95)), float((np.count_nonzero(null >= effect - 1e-12) + 1) / (DRAWS + 1)), n, persists)
+    p_value = float((np.count_nonzero(null >= effect - 1e-12) + 1) / (DRAWS + 1))
+    return Change(effect, float(np.quantile(null, 0.95)), p_value, n, persists, float(np.median(null)))
 
 
 def _persists(statistic: Callable[[Floats], Floats], rng: np.random.Generator) -> bool:

@@ -18,7 +18,6 @@ class Entropy:
     plug_in_bits: -sum p log2 p of the counts. miller_madow_bits: with the bias term (K - 1) / (2 N ln 2). chao_shen_bits: corrected
     for kinds not seen yet. singletons: kinds seen once.
     normalised_ratio: plug-in over log2 K, 0..1; None when there is one kind only.
-    effective: 2 ** plug_in_bits, "as varied as this many equal prompts".
     n: observations. kinds: different ones seen. error_bits: standard error of the plug-in estimate, for independent observations.
     """
 
@@ -26,7 +25,6 @@ class Entropy:
     miller_madow_bits: float
     chao_shen_bits: float
     normalised_ratio: float | None
-    effective: float
     n: int
     kinds: int
     singletons: int
@@ -43,6 +41,11 @@ class Entropy:
     def bits(self) -> float:
         """The better estimate: Chao and Shen's when more than three in ten kinds were seen once, else Miller and Madow's."""
         return self.chao_shen_bits if self.singletons > _MANY_ONCE * self.kinds else self.miller_madow_bits
+
+    @property
+    def effective(self) -> float:
+        """2 ** bits: as varied as so many prompts that come equally often, those not seen yet among them."""
+        return float(2**self.bits)
 
 
 def entropy(counts: ArrayLike) -> Entropy | None:
@@ -68,7 +71,6 @@ def entropy(counts: ArrayLike) -> Entropy | None:
         miller_madow_bits=plug_in + (kinds - 1) / (2 * total * float(np.log(2))),
         chao_shen_bits=_chao_shen(values, total),
         normalised_ratio=plug_in / float(np.log2(kinds)) if kinds > 1 else None,
-        effective=float(2**plug_in),
         n=round(total),
         kinds=kinds,
         singletons=int(np.count_nonzero(values == 1)),

@@ -72,9 +72,11 @@ class Counts:
         return self._share(ELIGIBLE, OUTCOMES)
 
     def _share(self, part: tuple[str, ...], whole: tuple[str, ...]) -> Share | None:
-        """Return the share of `part` in `whole`: weighed by 1/p where lookups were sampled."""
+        """Return the share of `part` in `whole`: weighed by 1/p where lookups were sampled, but for all with one p, which changes none."""
         if self.untold:
             return None
+        if not self.skewed:
+            return wilson(self.of(*part), self.of(*whole))
         strata = [
             (one.ratio, one.lookups * (one.outcome in part), one.lookups) for one in self.sampled if one.outcome in whole and one.ratio
         ]

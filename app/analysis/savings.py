@@ -34,9 +34,11 @@ def savings(*, gross: float | None, hits_known: int, hits: int, cost: float | No
     The saving of those that did not report is taken as that of those that did; nothing is, where too few did. cost: of all lookups, or
     with misses_pay of those that did not hit, which are then fewer at a higher hit rate. break-even: h U = c where all lookups pay c each
     and a hit saves U; h U = (1 - h) c where the misses do. Wrong answers cost nothing here: they are judged on Thresholds. A saving
-    below 0 in all has no break-even.
+    below 0 in all has no break-even. Without a hit nothing was saved, and all of the cost is lost.
     """
-    if gross is None or not hits_known or not hits or not eligible:
+    if eligible and not hits:
+        return Savings(0.0, cost, None if cost is None else -cost, None)
+    if gross is None or not hits_known or not eligible:
         return Savings(gross if hits_known else None, cost, None, None, hits_known, hits)
     each = gross / hits_known
     whole = Savings(each * hits, cost, None, None, hits_known, hits)

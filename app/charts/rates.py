@@ -44,7 +44,9 @@ def hit_rate(
     earlier: Mapping[int, Bucket] | None = None,
     compared: Window | None = None,
 ) -> Chart:
-    """The hit rate per bucket with its 95 % interval, on a fixed axis. Buckets without lookups are gaps; provisional ones are hollow.
+    """The hit rate per bucket with its 95 % interval as if lookups were independent, on a fixed axis.
+
+    Buckets without lookups are gaps; provisional ones are hollow.
 
     break_even: the rate (0…1) above which the cache pays, drawn as a line; left out when None or above 1.
     earlier: the compared window's buckets by the start of those that they stand beside, drawn as a thin dashed line.
@@ -66,7 +68,7 @@ def hit_rate(
             line={"width": 0},
             fill=fill,
             fillcolor="rgba(43,123,189,0.18)",
-            name="95 % interval",
+            name="95 %, as if independent",
             showlegend=fill is not None,
             hoverinfo="skip",
             connectgaps=False,
@@ -96,7 +98,7 @@ def hit_rate(
         line = {"color": theme.NEUTRAL, "dash": "dash", "width": 1}
         made.add_hline(y=break_even * 100, line=line, annotation=told, annotation_position="top left")
     theme.act_marks(made, marks, top=97)
-    title = f"Hit rate per {words.each(window.bucket_ms)}, with its 95 % interval"
+    title = f"Hit rate per {words.each(window.bucket_ms)}, with its 95 % interval as if lookups were independent"
     return Chart(title, made, f"{title}: a line from {words.span(window.start_ms, window.end_ms)}")
 
 

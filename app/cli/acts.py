@@ -112,10 +112,10 @@ def _stake(found: PurgePreview) -> str:
     stake = found.stake
     if stake is None:
         return f"not known: {found.stake_unknown}"
-    hits = f"{stake.hits_per_minute:.2f} hits a minute"
+    hits = f"{'at least ' if stake.sampled else ''}{stake.hits_per_minute:.2f} hits a minute"
     if stake.saved_usd_per_minute is None:
         return f"{hits} in the last hour; what they save is not known (no prices)"
-    least = "at least " if stake.partial else ""
+    least = "at least " if stake.partial or stake.sampled else ""
     return f"{hits}, which save {least}{usd(stake.saved_usd_per_minute)} a minute, in the last hour"
 
 

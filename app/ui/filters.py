@@ -11,7 +11,7 @@ from app.ui import handles
 from app.views import kept, words
 from app.views.parts import attempt
 from app.views.question import Question
-from storage.reads.window import Choices, Horizons, Scope, Window, choices, horizons
+from storage.reads.window import MINUTE_MS, Choices, Horizons, Scope, Window, choices, horizons
 
 PRESETS_MS = {"15m": 900_000, "1h": 3_600_000, "6h": 21_600_000, "24h": 86_400_000, "7d": 604_800_000}
 PRESET_NAMES = {
@@ -58,7 +58,13 @@ class Selection:
         """The window of the same length that this one is compared with."""
         if self.compare == CHOSEN:
             return window.shifted(window.start_ms - self.compare_ms)
-        return window.shifted(_OFFSETS_MS.get(self.compare, window.length_ms))
+        return window.shifted(self._back * _OFFSETS_MS[self.compare] if self.compare in _OFFSETS_MS else window.length_ms)
+
+    @property
+    def _back(self) -> int:
+        """How many days, or weeks, before: as few as leave no lookup in both windows, for these are compared as independent."""
+        length_ms = PRESETS_MS[self.range] if self.moving else self.end_ms - self.start_ms
+        return max(1, -(-length_ms // _OFFSETS_MS[self.compare]))
 
     def question(self, window: Window, now_ms: int) -> Question:
         """Return what a page of rates is asked of this window."""
@@ -70,6 +76,8 @@ class Selection:
         """`the period before`, or when the chosen one began."""
         if self.compare == CHOSEN:
             return f"the period from {words.instant(self.compare_ms)[:16]} UTC"
+        if self.compare in _OFFSETS_MS and self._back > 1:
+            return f"the same time {self._back} {'days' if self.compare == DAY else 'weeks'} before"
         return self.compare.replace("vs ", "the ")
 
     @property
@@ -209,7 +217,11 @@ def _comparison(shown: Window) -> tuple[str, int]:
     if picked != CHOSEN:
         return picked or PREVIOUS, 0
     begins = st.datetime_input("Compare from (UTC)", None, key="compare_from", bind="query-params", step=60, width=190)
-    return CHOSEN, int(begins.replace(tzinfo=UTC).timestamp() * 1000) if begins else shown.previous.start_ms
+    start_ms = int(begins.replace(tzinfo=UTC).timestamp() * 1000) if begins else shown.previous.start_ms
+    if abs(shown.start_ms - start_ms) < shown.length_ms - MINUTE_MS:  # a moving range holds the minute that has begun as well
+        st.caption(f"The period from {words.instant(start_ms)[:16]} UTC shares lookups with this one: compared with the period before.")
+        return PREVIOUS, 0
+    return CHOSEN, start_ms
 
 
 def _absolute(now_ms: int) -> tuple[int, int]:

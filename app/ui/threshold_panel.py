@@ -11,7 +11,7 @@ from app.admin import actions
 from app.charts import similarity
 from app.ui import acts, confirm, links, panels, states, tables
 from app.ui.text import literal
-from app.views import thresholds, words
+from app.views import labelled, thresholds, words
 from app.views.thresholds import Thresholds
 
 SLOT, RESTORE = "threshold", "restore"
@@ -77,10 +77,10 @@ def _labelled(view: Thresholds) -> None:
     """Draw what people's labels say, the worst pair first."""
     if not view.labels:
         return
-    with st.expander(f"Labelled pairs: {words.count(len(view.labels))}", expanded=True):
-        for line in thresholds.advice(view):
+    with st.expander(f"Labelled pairs: {words.count(len(view.pairs()))}", expanded=True):
+        for line in labelled.advice(view):
             st.markdown(literal(line))
-        tables.show(thresholds.label_rows(view), alt="Labelled pairs, the most similar wrong one first", columns=COLUMNS)
+        tables.show(labelled.label_rows(view), alt="Labelled pairs, the most similar wrong one first", columns=COLUMNS)
 
 
 def _apply(view: Thresholds, namespace: str, moved: float) -> None:

@@ -190,6 +190,18 @@ def told_apart(segments: Sequence[Segment], n_before: int, n_now: int) -> tuple[
     return tuple(segments)
 
 
+def doubt(change: Difference) -> str:
+    """Return why a change of the hit rate is no finding; '' = it is one. The same words wherever a change is told."""
+    if not change.clear:
+        return "within noise"
+    return "too little to act on" if abs(change.ratio) < MIN_CHANGE else ""
+
+
+def told(change: Difference | None) -> str:
+    """Return a change in words, with what there is against it."""
+    return "" if change is None else ", ".join(filter(None, (words.points(change), doubt(change))))
+
+
 def verdict(
     change: Difference | None,
     segments: Sequence[Segment],
@@ -207,11 +219,10 @@ def verdict(
     before, now = sides
     if change is None:
         return UNKNOWN
-    if not change.clear or abs(change.ratio) < MIN_CHANGE:
+    if doubt(change):
         silent = [event.what for event in events if event.kind == "outage" and event.at_ms >= now.start_ms]
         missing = f"; {words.listed(silent)}: what came then is not in it" if silent else ""
-        size = "within noise" if not change.clear else "too little to act on"
-        return Verdict("none", f"the hit rate is as before ({words.points(change)}, {size}){missing}")
+        return Verdict("none", f"the hit rate is as before ({words.points(change)}, {doubt(change)}){missing}")
     first = segments[0] if segments else None
     told = f"{segment_name(first)} explains {words.points(first.effect_ratio)}, {_way(first)}" if first else "all segments alike"
     filling = _filling(change, became, before, lookups)

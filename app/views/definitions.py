@@ -9,9 +9,11 @@ from typing import Final
 
 from app.views.words import OUTCOME_NAMES
 
-_KIND: Final = (
-    "Share of the hit rate's denominator: hits + coalesced + misses. The interval is Wilson's, the change is against the period chosen."
+_INTERVAL: Final = (
+    "The interval is over batches of time, or, where it says as if independent, Wilson's; the change is against the period chosen."
 )
+_KIND: Final = f"Share of the hit rate's denominator: hits + coalesced + misses. {_INTERVAL}"
+_SAVED: Final = "What the hits saved, at the mean of those with a known price"
 _ENDS: Final = (
     "What a perfect cache in today's space would have saved beyond what was recorded: at least with today's lifetime and exact keys, at "
     "most with any lifetime, or with semantic matches."
@@ -38,29 +40,27 @@ DIALS: Final[dict[str, str]] = {
     "Semantic hits": _KIND,
     "Partial hits": _KIND,
     "Stale hits": _KIND,
-    "Coalesced": (
-        "Share of the hit rate's denominator: hits + coalesced + misses. The interval is Wilson's, the change is against the "
-        "period chosen. A coalesced request waited for another's miss: no hit."
-    ),
+    "Coalesced": (f"{_KIND} A coalesced request waited for another's miss: no hit."),
     "Misses": _KIND,
     "Without holdout": (
         "The hit rate had nothing been held out: held-out lookups would have been hits, and were sent upstream to learn the truth."
     ),
     "Could hit": "Lookups in the hit rate's denominator, of all. Bypasses and errors are outside it.",
-    "By tokens": "Input and output tokens of the answers that hits served, of those of all eligible lookups that reported tokens.",
+    "By tokens": (
+        "Input and output tokens of the answers that hits served, of those of all eligible lookups. Hits that told none are taken at "
+        "the mean of the hits that did, other lookups at that of theirs."
+    ),
     "By money": (
         "What the hits' calls would have cost, of what all would have cost without the cache. Only models whose hits and whose "
         "misses have prices are in it; a lookup of theirs without a price is taken at the mean of its own side."
     ),
     "Lifetime": "The hit rate of all lookups on record with these filters. It moves slowly: judge by the window's.",
     "Money saved, net": (
-        "What the hits saved, at the mean of those with a known price, less the setting cache_usd_per_hour for the time shown. "
+        f"{_SAVED}, less the setting cache_usd_per_hour for the time shown. "
         "Break-even: the hit rate at which nothing is left. Wrong answers cost nothing here."
     ),
     "Money saved, gross": (
-        "What the hits saved, at the mean of those with a known price, less the setting cache_usd_per_hour for the time shown. "
-        "Break-even: the hit rate at which nothing is left. Wrong answers cost nothing here. What the cache costs is not known, "
-        "so nothing is taken off."
+        f"{_SAVED}. What the cache costs is not known for this selection, so nothing is taken off. Wrong answers cost nothing here."
     ),
     "Time saved, net": "The hits' upstream time, less their own time in the cache, less the time that misses spent in the cache in vain.",
     "Requests": "All lookups of the time shown, those that were bypassed or failed included.",

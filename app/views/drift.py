@@ -20,13 +20,13 @@ from app.views.news import news
 from app.views.parts import Failure, attempt
 from storage.reads import drift as reads
 from storage.reads.drift import Mix, PromptSample
-from storage.reads.window import Scope, Window
+from storage.reads.window import MINUTE_MS, Scope, Window
 from storage.store import Store
 
 TELEMETRY = "Telemetry database"
 SOURCES = (TELEMETRY,)
 MOST_RANKS = 100
-_DAY_MS, _WEEK_MS = 86_400_000, 604_800_000
+_SEASONS_MS = (86_400_000, 604_800_000, 1_209_600_000)  # a day, a week, two weeks
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +135,14 @@ def load(
         if equal >= FEW:
             panels = judge(mine, earlier, alike[0], vectors, None if sides[0].counts.skewed else moved)
         if compared == window.previous and any(panel.certain and panel.large for panel in panels):
-            season = window.shifted(_DAY_MS if window.length_ms <= _DAY_MS else _WEEK_MS)
+            season = season_of(window)
+        if season is not None:
             with telemetry().read() as conn:
                 other = evenly.read(conn, season, scope).fair
                 texts = _to_embed(conn, other) if vectors.of else {}
             more = embed(texts) if embed and texts else NO_VECTORS
-            panels, season = against_season(panels, season, mine, other, replace(vectors, of={**vectors.of, **more.of}), clustered=alike[1])
+            both = replace(vectors, of={**vectors.of, **more.of})
+            panels, season = against_season(panels, season, (mine, earlier), other, both, alike=alike)
         told = _Compared(sides[0], sides[1], *alike, vectors, panels, season)
         with telemetry().read() as conn:
             return _drawn(conn, window, compared, told, scope, window_name=window_name, before_name=before_name)
@@ -152,6 +154,15 @@ def load(
     missing = bool(part.failure and part.failure.missing)
     told = "No telemetry has been stored yet" if missing else "The telemetry database does not answer: there is no mix to show"
     return Drift(told, not missing, None, None, failures=failures)
+
+
+def season_of(window: Window) -> Window | None:
+    """Return the same time a day, a week or two weeks before: the nearest that shares no lookup with the window before, else None.
+
+    A moving range holds the minute that has begun as well, which counts for nothing here.
+    """
+    length_ms = window.length_ms - MINUTE_MS
+    return next((window.shifted(back_ms) for back_ms in _SEASONS_MS if back_ms >= 2 * length_ms), None)
 
 
 def named(view: Drift, *, window_name: str, before_name: str) -> Drift:
@@ -262,9 +273,13 @@ def _compared(view: Drift, now: Entropy, before: Entropy | None, before_name: st
         return told, bool(view.refused)
     if min(now.n, before.n) < FEW:
         return f"too few to compare (n = {words.count(before.n)} in {before_name}, {FEW} needed in each)", False
-    alarms = [NAMES[panel.key] for panel in view.panels if panel.alarm]
+    # The hit rate is judged within this time alone.
+    alarms = [NAMES[panel.key] for panel in view.panels if panel.alarm and panel.key != "hit_rate"]
+    within = "the hit rate changed within this time" if any(panel.alarm and panel.key == "hit_rate" for panel in view.panels) else ""
     if alarms:
-        return f"drift against {before_name}: {words.listed(alarms)} changed", True
+        return f"drift against {before_name}: {words.listed(alarms)} changed{'; ' if within else ''}{within}", True
+    if within:
+        return f"{within}; nothing else against {before_name}", True
     usual = [NAMES[panel.key] for panel in view.panels if panel.certain and panel.large and panel.rhythm]
     if usual and view.season:
         return f"{words.listed(usual)} changed as at the same time on {words.instant(view.season.start_ms)[:10]}", False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from storage.reads.window import Window
 
 FEW = 100  # lookups in a window below which its mix is not worth comparing
 FALSE_SHARE = 0.05  # of the panels that are called changed, at most so many wrongly
+_NEAR = 0.8  # of the lookups compared: as many as that tell as much
 # The least effect worth acting on, by panel, each in its own unit.
 LEAST = {"mix": 0.02, "vectors": 0.005, "entropy": 0.3, "similarity": 0.1, "length": 0.1, "hit_rate": causes.MIN_CHANGE}
 NAMES = {
@@ -33,7 +34,8 @@ NAMES = {
 class Panel:
     """One thing that may have changed. change: None = too little to tell. p_value: adjusted for the number of panels.
 
-    seasonal: against the same time a day or a week before, where that is on record and the first comparison raised an alarm.
+    seasonal: against the same time a day or more before, where that is on record and the first comparison raised an alarm.
+    equal: the first comparison once more, of no more lookups than that one has.
     """
 
     key: str
@@ -41,6 +43,7 @@ class Panel:
     p_value: float | None
     seasonal: Change | None = None
     psi: Change | None = None
+    equal: Change | None = None
 
     @property
     def large(self) -> bool:
@@ -57,8 +60,22 @@ class Panel:
 
     @property
     def rhythm(self) -> bool:
-        """True when the same time a day or a week before was alike: the change is the clock's."""
-        return self.seasonal is not None and self.seasonal.p_value > FALSE_SHARE
+        """True when the same time before was alike: the change is the clock's.
+
+        That chance is not ruled out says so only where what was seen is nearer to chance than to the change, and, of fewer lookups, where
+        so few would show the change: it is then twice as far from chance's median as 95 of 100 deals.
+        """
+        if self.change is None or self.seasonal is None or self.equal is None or self.seasonal.p_value <= FALSE_SHARE:
+            return False
+        reach = self.equal.effect - self.equal.median
+        if self.seasonal.effect - self.equal.median >= reach / 2:
+            return False
+        return self.seasonal.n >= _NEAR * self.change.n or reach >= 2 * (self.equal.null - self.equal.median)
+
+    @property
+    def unsure(self) -> bool:
+        """True when the same time before has too few lookups to tell whether it was alike."""
+        return self.seasonal is not None and self.seasonal.p_value > FALSE_SHARE and not self.rhythm
 
     @property
     def alarm(self) -> bool:
@@ -127,17 +144,33 @@ def judge(mine: Mix, earlier: Mix, group: Mapping[str, str], vectors: Vectors, c
 
 
 def against_season(
-    panels: tuple[Panel, ...], season: Window, mine: Mix, other: Mix, vectors: Vectors, *, clustered: bool
+    panels: tuple[Panel, ...],
+    season: Window,
+    compared: tuple[Mix, Mix],
+    other: Mix,
+    vectors: Vectors,
+    *,
+    alike: tuple[Mapping[str, str], bool],
 ) -> tuple[tuple[Panel, ...], Window | None]:
-    """Return the panels, those in alarm compared with the same time a day (a wide window: a week) before, where it is recorded.
+    """Return the panels, those in alarm compared with the same time a day or more before, where it is recorded.
 
-    The measure is the alarm's own: vectors where it was of vectors, clusters where it was of clusters; else there is no verdict.
+    compared: the window and the one before it. alike: how these were grouped. The measure is the alarm's own: vectors where it was of
+    vectors, clusters where it was of clusters; else there is no verdict.
     """
+    mine, earlier = compared
     if min(len(other.rows), len(mine.rows)) < FEW:
         return panels, None
     joint, joined = grouping(mine, other, vectors=vectors)
     measured = not vectors.of or enough(vectors, mine, other)
-    unlike = {"mix": not measured or joined != clustered, "vectors": not measured, "hit_rate": True}
+    unlike = {"mix": not measured or joined != alike[1], "vectors": not measured, "hit_rate": True}
     keys = [panel.key for panel in panels if panel.certain and panel.large and not unlike.get(panel.key)]
     found = _changes(mine, other, joint, keys, vectors)
-    return tuple(Panel(one.key, one.change, one.p_value, found.get(one.key), one.psi) for one in panels), season
+    n = len(other.rows)
+    few = n < min(len(mine.rows), len(earlier.rows))
+    again = _changes(_few(mine, n), _few(earlier, n), alike[0], keys, vectors) if few else {one.key: one.change for one in panels}
+    return tuple(Panel(one.key, one.change, one.p_value, found.get(one.key), one.psi, again.get(one.key)) for one in panels), season
+
+
+def _few(mix: Mix, n: int) -> Mix:
+    """Return n of the lookups, evenly spread."""
+    return replace(mix, rows=tuple(mix.rows[at] for at in drift.thinned(len(mix.rows), min(n, len(mix.rows)))))

@@ -31,7 +31,7 @@ _MEASURES = {
 PANELS_HELP = (
     "Each panel compares as many lookups of both windows. Chance: both are cut into 12 parts, which are dealt anew 499 times; a burst "
     "moves as one. A panel is changed when its p-value, adjusted for the number of panels, is at most 0.05, both halves of this time say "
-    "so, the effect is worth acting on, and the same time a day before was not alike."
+    "so, the effect is worth acting on, and the same time a day or more before, with lookups enough to tell, was not alike."
 )
 
 
@@ -44,7 +44,7 @@ def dials(view: Drift) -> list[Dial]:
         Dial(
             "Entropy",
             f"{mix.bits:.2f} bits",
-            f"of exact prompts, {_interval(mix)}, at most {_most_bits(mix)}{_normalised(mix)}; n = {words.count(mix.n)}",
+            f"of exact prompts, {_interval(mix)}, of those seen at most {_most_bits(mix)}{_normalised(mix)}; n = {words.count(mix.n)}",
             _moved(view.now.rarefied_bits, view.before.rarefied_bits if view.before else None),
             help=f"Estimated by {_estimator(mix)}; plug-in {mix.plug_in_bits:.2f} bits.",
         ),
@@ -132,7 +132,7 @@ def _normalised(mix: Entropy) -> str:
 
 def _effective(mix: Entropy) -> str:
     found = mix.interval_bits
-    return "" if found is None else f", 95 %: {2 ** found[0]:,.0f}–{2 ** found[1]:,.0f} when corrected for bias"
+    return "" if found is None else f", 95 %: {2 ** found[0]:,.0f}–{2 ** found[1]:,.0f}"
 
 
 def _most_bits(mix: Entropy) -> str:
@@ -212,7 +212,10 @@ def _beside(psi: Change | None) -> str:
 
 
 def _season(panel: Panel) -> str:
-    return "" if panel.seasonal is None else f"{_value(panel.key, panel.seasonal.effect)}, p = {panel.seasonal.p_value:.3f}"
+    if panel.seasonal is None:
+        return ""
+    told = f"{_value(panel.key, panel.seasonal.effect)}, p = {panel.seasonal.p_value:.3f}, n = {words.count(panel.seasonal.n)}"
+    return f"{told}: too few to tell" if panel.unsure else told
 
 
 def _value(key: str, value: float | None) -> str:

@@ -166,8 +166,8 @@ def _sentence(loaded: Loaded | None, window_name: str, before_name: str) -> tupl
         if loaded.counts.of(outcome)
     ]
     change = loaded.change
-    moved = change is not None and change.clear and abs(change.ratio) >= causes.MIN_CHANGE
-    told = f"Hit rate {words.percent(share)} ({rates.limits(loaded.over(), share)}, n = {words.count(share.n)}) in {window_name}"
+    moved = change is not None and not causes.doubt(change)
+    told = f"Hit rate {words.percent(share)} ({rates.limits(loaded.over(), share)}, {rates.told_n(loaded.counts, share)}) in {window_name}"
     if change is not None and moved:
         told += f", {'up' if change.ratio > 0 else 'down'} {abs(change.ratio) * 100:.1f} points on {before_name}"
     told += f": {words.listed(parts)}." if parts else ": no hits."
@@ -194,11 +194,10 @@ def coverage_dials(loaded: Loaded) -> list[Dial]:
         share = counts.share(*outcomes)
         change, requests = loaded.moved(outcomes), loaded.over(outcomes)
         detail = f"{words.count(share.k)} of {words.count(share.n)}, {rates.labelled(requests, share)}" if share else rates.nothing(counts)
-        told = "" if change is None else f"{words.points(change)}{'' if change.clear else ', within noise'}"
-        good = None if change is None or not change.clear or label == "Coalesced" else change.ratio > 0
+        good = None if change is None or causes.doubt(change) or label == "Coalesced" else change.ratio > 0
         if label == "Hit rate" and share:
             detail = rate_detail(requests, share)
-        rows.append(Dial(label, words.percent(share), detail, told, good))
+        rows.append(Dial(label, words.percent(share), detail, causes.told(change), good))
     held = loaded.worth.without_holdout
     if held and not counts.sampled:
         detail = f"{words.count(held.k)} of {words.count(held.n)}, 95 %: {words.interval(held)}"
@@ -315,7 +314,7 @@ def _with_cached(counts: Counts) -> str:
     if refused:
         return f"{words.NO_DATA}: {refused}"
     share = counts.hit_rate
-    return f"{words.percent(share)}, weighed by 1/p" if share and counts.sampled else words.percent(share)
+    return f"{words.percent(share)}, weighed by 1/p" if share and counts.skewed else words.percent(share)
 
 
 def other_rows(loaded: Loaded) -> list[Mapping[str, object]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
 from app.analysis.hit_rate import HITS, Counts, Mover, count, movers
-from app.views import marks, rates, words, worth
+from app.views import causes, marks, rates, words, worth
 from app.views.parts import Failure, Part, attempt
 from app.views.question import Question
 from storage.reads import hit_rate, overview, sources, window
@@ -206,7 +206,7 @@ def _sentence(traffic: Traffic | None, marks: Sequence[Mark], health: Sequence[H
             return f"No lookup could hit in {window_name}: all {n} were bypassed or failed.{trouble}", True
         return f"No lookups in {window_name}: there is no hit rate to show.{trouble}", broken
     told = rates.limits(traffic.over(), share)
-    head = f"Hit rate {words.percent(share)} ({told}, n = {words.count(share.n)}) in {window_name}"
+    head = f"Hit rate {words.percent(share)} ({told}, {rates.told_n(traffic.counts, share)}) in {window_name}"
     told, bad = _change(traffic, marks, asked.before_name)
     errors = traffic.counts.of("error")
     if errors * 100 > traffic.counts.total:
@@ -234,6 +234,8 @@ def _change(traffic: Traffic, marks: Sequence[Mark], before_name: str) -> tuple[
         return f", steady against {before_name} ({words.percent(before)}).", False
     way = "up" if change.ratio > 0 else "down"
     told = f", {way} {abs(change.ratio) * 100:.1f} points on {before_name} ({words.percent(before)})"
+    if doubt := causes.doubt(change):
+        return f"{told}, {doubt}.", False
     worst = next((mover for mover in traffic.movers if (mover.effect_ratio > 0) == (change.ratio > 0)), None)
     if worst and len(traffic.movers) > 1:
         reason = "its own hit rate" if abs(worst.rate_ratio) >= abs(worst.mix_ratio) else "its share of the traffic"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from urllib.parse import urlencode
 
 from app.analysis.hit_rate import HITS, OUTCOMES
-from app.views import rates, words, worth
+from app.views import causes, rates, words, worth
 from app.views.dial import Dial
 from app.views.overview import Health, Sum, Traffic
 
@@ -38,11 +38,10 @@ def _share(traffic: Traffic, label: str, outcomes: tuple[str, ...], *, up_is_goo
     detail = rates.nothing(traffic.counts)
     if share:
         detail = f"{words.count(share.k)} of {words.count(share.n)}, {rates.labelled(traffic.over(outcomes), share)}"
-    told = "" if change is None else f"{words.points(change)}{'' if change.clear else ', within noise'}"
-    good = None if change is None or not change.clear or up_is_good is None else (change.ratio > 0) == up_is_good
+    good = None if change is None or causes.doubt(change) or up_is_good is None else (change.ratio > 0) == up_is_good
     course = [bucket.counts.share(*outcomes) for bucket in traffic.buckets]
     spark = "" if traffic.counts.skewed else words.spark([None if part is None else part.ratio for part in course], top=1.0)
-    return Dial(label, words.percent(share), detail, told, good, spark=spark)
+    return Dial(label, words.percent(share), detail, causes.told(change), good, spark=spark)
 
 
 def other_dials(traffic: Traffic) -> list[Dial]:

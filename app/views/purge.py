@@ -111,13 +111,15 @@ def _stake(preview: PurgePreview) -> list[Dial]:
     if stake is None:
         unknown = words.one_line(preview.stake_unknown, 120)
         return [Dial("Hits a minute", words.NO_DATA, unknown), Dial("Saved a minute", words.NO_DATA, unknown)]
-    detail = "recorded traffic of the last hour"
+    detail, least = "recorded traffic of the last hour", ""
+    if stake.sampled:
+        detail, least = "of what a sampler let through in the last hour: there were more", "at least "
     unpriced = "no price is known for its models" if stake.saved_usd_per_minute is None else "only some hits have a price"
     return [
-        Dial("Hits a minute", f"{stake.hits_per_minute:,.2f}", detail),
+        Dial("Hits a minute", f"{least}{stake.hits_per_minute:,.2f}", detail),
         Dial(
             "Saved a minute",
-            words.money(stake.saved_usd_per_minute),
+            words.money(None) if stake.saved_usd_per_minute is None else least + words.money(stake.saved_usd_per_minute),
             unpriced if stake.partial else detail,
         ),
     ]

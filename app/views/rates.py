@@ -69,11 +69,11 @@ def weighed(conn: Connection, window: Window, scope: Scope, counts: Counts, *, k
 
 
 def over(shown: Sequence[Bucket], outcomes: Sequence[str] = HITS, *, whole: Counts = NONE) -> Ratio | None:
-    """Return the share of these outcomes with its interval over batches of time; None where lookups are sampled, or none is eligible.
+    """Return the share of these outcomes over batches of time; None where not all lookups were kept alike, or none is eligible.
 
     whole: the window's counts, weighed.
     """
-    if whole.sampled:
+    if whole.skewed:
         return None
     return batched([bucket.counts.of(*outcomes) for bucket in shown], [bucket.counts.eligible for bucket in shown])
 
@@ -83,7 +83,7 @@ def change(now: Share | None, before: Share | None, mine: Ratio | None, earlier:
 
     Had nothing changed, both would come in bursts alike, so a lookup is worth as much on either: the mean of 1 / design. A side that
     fell or rose halfway looks like one long burst, which would hide it; its 1 / design is near 0, and the other side's tells. mine,
-    earlier: the same shares, `over` their buckets; None = sampled, and both sides stand as they are.
+    earlier: the same shares, `over` their buckets; None = not all kept alike, and both sides stand as if independent.
     """
     if mine is None or earlier is None:
         return difference(now, before)
@@ -118,10 +118,10 @@ class Compared:
 def limits(ratio: Ratio | None, share: Share) -> str:
     """Return a share's interval for a sentence: over batches of time, or Wilson's, which it says, where they are too few or all alike.
 
-    ratio: None = the lookups are sampled, and the share has its interval of them.
+    ratio: None = the lookups were not all kept alike, and the share is weighed.
     """
     if ratio is None:
-        return words.interval(share)
+        return f"{words.interval(share)} as if independent"
     if ratio.low_ratio is None or ratio.high_ratio is None:
         steps = words.many(ratio.clusters, "step", "steps")
         return f"{words.interval(share)} as if independent, for only {steps} of time"
@@ -135,6 +135,11 @@ def labelled(ratio: Ratio | None, share: Share) -> str:
     if ratio is None or ratio.design is None:
         return f"95 % as if independent: {words.interval(share)}"
     return f"95 % over batches: {limits(ratio, share)}"
+
+
+def told_n(counts: Counts, share: Share) -> str:
+    """Return `n = 400`: of how many lookups a share is told; those received, where they are weighed to stand for more."""
+    return f"n = {words.count(counts.eligible)} received" if counts.skewed else f"n = {words.count(share.n)}"
 
 
 def refusal(counts: Counts) -> str:
@@ -162,7 +167,10 @@ def sampled_note(counts: Counts) -> str:
     n = words.count(sum(one.lookups for one in counts.sampled))
     head = f"Telemetry is sampled: {n} of {words.count(counts.total)} lookups were kept with a known probability"
     if counts.skewed:
-        return f"{head}. Rates of the whole time weigh them by its inverse; {NO_PARTS}. Charts, tables and sums are of what came"
+        return (
+            f"{head}. Rates of the whole time weigh them by its inverse, and intervals take lookups as independent; {NO_PARTS}. "
+            "Charts, tables and sums are of what came"
+        )
     return f"{head}, the same for all: rates stand. Charts, tables and sums are of what came"
 
 

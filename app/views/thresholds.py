@@ -10,7 +10,7 @@ from typing import Any
 from app.adapters.base import EngineAdapter, EngineState, NamespaceInfo, Via
 from app.admin.policy import as_json
 from app.admin.verification import ANALYSIS as SCORE
-from app.analysis.thresholds import Advice, Labelled, Scored, WhatIf, advise, review_order, what_if
+from app.analysis.thresholds import Scored, WhatIf, what_if
 from app.views import normalisers, words
 from app.views.audit import record_link
 from app.views.parts import Failure, attempt
@@ -20,6 +20,7 @@ from storage import labels as stored_labels
 from storage.analyses import Analysis
 from storage.labels import Label
 from storage.policies import PolicyVersion
+from storage.reads import sampling
 from storage.reads import thresholds as reads
 from storage.reads.thresholds import CandidateRow, SimilarityCount
 from storage.reads.window import Scope, Window
@@ -70,6 +71,7 @@ class Thresholds:
     prompts_recorded: bool
     failures: tuple[Failure, ...]
     from_ms: int | None = None
+    sampled: int = 0  # lookups of the window that a sampler let through
 
     @property
     def judged_otherwise(self) -> int:
@@ -78,6 +80,10 @@ class Thresholds:
         if value is None:
             return 0
         return sum(row.threshold is not None and abs(row.threshold - value) > _SAME for row in self.candidates)
+
+    def pairs(self) -> tuple[tuple[Label, ...], ...]:
+        """Return the words on each labelled pair, the newest first."""
+        return stored_labels.by_pair(self.labels)
 
     def scored(self) -> list[Scored]:
         """Return the candidates for the what-if. A held-out lookup would have hit: it is no hit gained."""
@@ -95,20 +101,21 @@ def load(
 ) -> Thresholds:
     """Return the candidates of one namespace (scope.namespace) with its threshold in force, or the namespaces to choose from."""
 
-    def read() -> tuple[list[SimilarityCount], list[CandidateRow], int | None]:
+    def read() -> tuple[list[SimilarityCount], list[CandidateRow], int | None, int]:
         with telemetry().read() as conn:
             counts = reads.by_namespace(conn, window, scope)
+            sampled = sum(one.lookups for one in sampling.kept(conn, window, scope))
             if scope.namespace is None:
-                return counts, [], None
+                return counts, [], None, sampled
             looked = reads.looked(conn, window, scope)
             found = reads.candidates(conn, looked, scope)
             from_ms = found[-1].at_ms if len(found) == reads.MAX_ROWS else looked.start_ms
-            return counts, found, from_ms if from_ms > window.start_ms else None
+            return counts, found, from_ms if from_ms > window.start_ms else None, sampled
 
     recorded = attempt(TELEMETRY, read, hides="similarities and what another threshold would do")
     state = attempt(ENGINE, lambda: (engine().state(), tuple(engine().namespaces())), hides="the thresholds in force")
     past = attempt(ACTS, lambda: _kept(ops(), scope.namespace), hides="the policy's history, the labels and the scores")
-    counts, candidates, from_ms = recorded.value or ([], [], None)
+    counts, candidates, from_ms, sampled = recorded.value or ([], [], None, 0)
     known = state.value[1] if state.value else ()
     effective = _effective(state.value[0], known, scope.namespace) if state.value and scope.namespace is not None else None
     if recorded.failure:
@@ -130,6 +137,7 @@ def load(
         scores=past.value[2] if past.value else (),
         prompts_recorded=any(row.prompt is not None for row in candidates) or not candidates,
         failures=failures,
+        sampled=sampled,
     )
 
 
@@ -238,6 +246,9 @@ def _last_words(policy: Mapping[str, Any]) -> str:
 def notes(view: Thresholds) -> list[str]:
     """Return what must be known to read the consequence rightly."""
     found = []
+    if view.sampled:
+        n = words.many(view.sampled, "lookup", "lookups")
+        found.append(f"Telemetry is sampled: {n} outlived a sampler. Counts are of what came, and what it prefers is not weighed.")
     if view.from_ms is not None:
         found.append(f"The newest are read: lookups from before {words.instant(view.from_ms)[:16]} UTC are not among these.")
     if view.judged_otherwise:
@@ -290,61 +301,6 @@ def vetoed_ids(view: Thresholds) -> list[int]:
     """Return the lookups that were similar enough and vetoed, the most similar first."""
     found = [row for row in view.candidates if not row.passed and row.threshold is not None and row.similarity >= row.threshold]
     return [row.id for row in sorted(found, key=lambda row: -row.similarity)]
-
-
-def _labelled(view: Thresholds) -> list[Labelled]:
-    return [Labelled(label.similarity, label.serves) for label in view.labels]
-
-
-def advice(view: Thresholds) -> list[str]:
-    """Return what people's labels say of a threshold; nothing when none of either kind is there."""
-    found = advise(_labelled(view), view.effective.value if view.effective else None)
-    return _advised(found) if found else []
-
-
-def _advised(found: Advice) -> list[str]:
-    kinds = words.many(found.n, "labelled pair", "labelled pairs")
-    kinds += f" ({words.count(found.right)} right, {words.count(found.wrong_pairs)} wrong)"
-    if found.threshold is None or found.kept is None or found.wrong is None:
-        lines = [
-            f"Not separable: of {kinds}, no threshold keeps half of the right ones with at most 5 % wrong hits. Similarity cannot tell "
-            "them apart here: leave it to verification, its strict mode, or exact hits alone."
-        ]
-    else:
-        lines = [
-            f"By {kinds}, similarity ≥ {found.threshold:.4f} keeps {words.count(found.kept.k)} of the right ones; of its "
-            f"{words.many(found.wrong.n, 'hit', 'hits')} {words.count(found.wrong.k)} would be wrong ({words.interval(found.wrong)})."
-        ]
-    if found.false_hits:
-        share = found.false_hits
-        lines.append(
-            f"At the threshold in force {words.count(share.k)} of {words.many(share.n, 'labelled hit is', 'labelled hits are')} wrong "
-            f"({words.interval(share)}), verification aside."
-        )
-    if found.n < FEW:
-        lines.append(f"Too few labels to set a threshold by (n = {words.count(found.n)}, {FEW} needed).")
-    return lines
-
-
-def label_rows(view: Thresholds) -> list[dict[str, Any]]:
-    """Return the labelled pairs, the most similar wrong one first, at most 50."""
-    texts = {(row.prompt_hash, row.candidate_id): row for row in view.candidates}
-    found = []
-    for place in review_order(_labelled(view))[:PAIRS]:
-        label = view.labels[place]
-        row = texts.get((label.prompt_hash, label.candidate_id))
-        found.append(
-            {
-                "similarity": label.similarity,
-                "distance": 1 - label.similarity,
-                "label": "serves" if label.serves else "does not serve",
-                "asked": words.one_line(row.prompt, 160) if row and row.prompt else words.UNNAMED,
-                "candidate": words.one_line(row.candidate_prompt, 160) if row and row.candidate_prompt else words.UNNAMED,
-                "by": words.one_line(label.actor, 40),
-                "at (UTC)": words.instant(label.at_ms),
-            }
-        )
-    return found
 
 
 def count_rows(view: Thresholds) -> list[dict[str, Any]]:

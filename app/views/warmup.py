@@ -84,6 +84,8 @@ def dials(plan: WarmupPlan) -> list[Dial]:
 def asides(plan: WarmupPlan) -> list[str]:
     """Return what of the plan's requests is not asked, and why. Plain text."""
     told = [f"{words.count(n)} cannot be warmed ({reason}): {REASONS.get(reason, reason)}" for reason, n in plan.not_warmable.items()]
+    if plan.sampled:
+        told.append("Telemetry is sampled: misses are those that came, there were more, and the most frequent may be others")
     if plan.stored is None:
         return ["Nobody could say which answers are stored by now: the run finds out, and these figures are the most it can come to", *told]
     return [f"{words.many(plan.stored, 'answer is', 'answers are')} stored by now and not asked for again", *told] if plan.stored else told

@@ -12,7 +12,7 @@ from app.analysis.attribution import Cells, Dimension, Segment, by_dimension, ex
 from app.analysis.hit_rate import ELIGIBLE, HITS, Counts, count
 from app.analysis.intervals import Difference, Ratio, Share
 from app.views import causes, marks, rates
-from app.views.causes import MIN_CHANGE, Became, Event, Lookups, Verdict
+from app.views.causes import MIN_CHANGE, Became, Event, Lookups, Verdict, doubt
 from app.views.parts import Failure, attempt
 from storage.reads import changes, hit_rate
 from storage.reads.acts import Mark
@@ -163,7 +163,7 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
     cells: Cells = tabulate(DIMENSIONS, earlier.counts, mine.counts)
     over_now, over_before = (_over(conn, side, scope, whole) for side, whole in ((sides.now, now), (sides.before, before)))
     change = rates.change(now.hit_rate, before.hit_rate, over_now, over_before)
-    clear = bool(change and change.clear and abs(change.ratio) >= MIN_CHANGE)
+    clear = bool(change and not doubt(change))
     part_now, part_before = Decomposed(mine.stride, int(cells.n_now.sum())), Decomposed(earlier.stride, int(cells.n_before.sum()))
     segments = causes.told_apart(explain(cells, most=6), part_before.n, part_now.n) if clear else ()
     fell = bool(change and change.ratio < 0)

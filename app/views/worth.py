@@ -245,11 +245,11 @@ def _money(models: Sequence[Priced], scales: Mapping[str, tuple[float, float]], 
 def rate_detail(ratio: Ratio | None, share: Share) -> str:
     """Return what stands under the hit rate: numerator, denominator, the interval over batches, and the one as if independent.
 
-    ratio: None = the lookups are sampled, and both counts are estimates.
+    ratio: None = the lookups were not all kept alike, and both counts are estimates.
     """
     counted = f"{words.count(share.k)} of {words.count(share.n)}"
     if ratio is None:
-        return f"about {counted}, weighed by 1/p; 95 %: {words.interval(share)}"
+        return f"about {counted}, weighed by 1/p; 95 % as if independent: {words.interval(share)}"
     over = "" if ratio.low_ratio is not None and ratio.design is None else f"95 % by request: {interval(ratio)}; "
     return f"{counted}; {over}{'as' if over else '95 % as'} if independent: {words.interval(share)}"
 
@@ -329,7 +329,7 @@ def _net_time(found: Savings) -> Dial:
 
 
 def _reported(found: Savings, what: str) -> str:
-    return f"{words.count(found.known)} of {words.count(found.of)} hits with {what}"
+    return f"{words.count(found.known)} of {words.count(found.of)} hits with {what}" if found.of else "there was no hit"
 
 
 def _spread(found: Savings, each: Ratio | None) -> str:
@@ -342,5 +342,7 @@ def _spread(found: Savings, each: Ratio | None) -> str:
 
 def _break_even(found: Savings) -> str:
     if found.break_even_ratio is None:
+        if not found.of:
+            return "no break-even: what a hit would save is not known"
         return "no break-even: hits save nothing"
     return "never breaks even" if found.break_even_ratio > 1 else f"pays above a hit rate of {words.ratio(found.break_even_ratio)}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, and_, func, or_, select
 
 from storage.reads.changes import Sample, sample
 from storage.reads.window import Scope, Window, lookups, picked
@@ -56,8 +56,10 @@ class Mix:
 def mix(conn: Connection, window: Window, scope: Scope, *, count: int | None = None) -> Mix:
     """Return about 8,000 of the window's lookups with a prompt, or all where there are fewer. count: of its lookups, where it is known."""
     number, mine = sample(conn, window, scope, most=MOST_ROWS, count=count)
-    # An exact hit has no candidate, whatever a sender recorded with it.
-    similarity = func.iif(lookups.c.outcome == "exact_hit", None, lookups.c.similarity)
+    # An exact hit has no candidate, whatever a sender recorded with it. A held-out one is a miss with its own entry; the indexes do not
+    # have that it was held out, and nothing else that is like itself is a miss, but for a veto.
+    own = or_(lookups.c.outcome == "exact_hit", and_(lookups.c.outcome == "miss", lookups.c.similarity >= 1))
+    similarity = func.iif(own, None, lookups.c.similarity)
     tokens = func.iif(lookups.c.input_tokens >= 0, lookups.c.input_tokens, None)
     columns = [
         *(lookups.c[name] for name in ("id", "prompt_hash", "prompt_simhash")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, not_, select
 
 from storage.reads.window import NEWEST, Scope, Window, lookups, newest_from, rollups, within
 
@@ -16,7 +16,7 @@ MOST_LOOKED = 50_000  # lookups of the namespace whose rows are read for them: s
 class CandidateRow(NamedTuple):
     """A lookup and its candidate. similarity, threshold: cosine, the threshold at that time. verdicts: JSON.
 
-    passed: False when verification vetoed the candidate; True also where no verification is recorded. held_out: a hit that was
+    passed: False when verification vetoed the candidate; True also where no verification is recorded. held_out: a semantic hit that was
     sent upstream to learn the truth. Prompts are None where they are not recorded.
     """
 
@@ -52,8 +52,9 @@ def _looked_up(window: Window, scope: Scope) -> ColumnElement[bool]:
 
 
 def _judged(window: Window, scope: Scope) -> ColumnElement[bool]:
-    """Lookups that a threshold decided on. An exact hit has no candidate, whatever a sender recorded with it."""
-    return and_(_looked_up(window, scope), lookups.c.similarity.is_not(None), lookups.c.outcome != "exact_hit")
+    """Lookups that a threshold decided on. An exact hit has no candidate, whatever a sender recorded with it, held out or not."""
+    held_out = and_(func.coalesce(lookups.c.held_out, False), lookups.c.candidates.is_(None), lookups.c.similarity >= 1)
+    return and_(_looked_up(window, scope), lookups.c.similarity.is_not(None), lookups.c.outcome != "exact_hit", not_(held_out))
 
 
 def looked(conn: Connection, window: Window, scope: Scope) -> Window:

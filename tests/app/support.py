@@ -106,8 +106,12 @@ def record_misses(
     outcome: str = "miss",
     saved_usd: float | None = None,
     attributes: Mapping[str, object] | None = None,
+    kept_ratio: float | None = None,
 ) -> None:
-    """Write telemetry of lookups that missed, or had another outcome, as the collector does. attributes: more of their spans."""
+    """Write telemetry of lookups that missed, or had another outcome, as the collector does.
+
+    attributes: more of their spans. kept_ratio: with which probability a sampler let them through; None = nobody samples.
+    """
     store = open_telemetry(config.storage_settings(), write=True)
     rows, lookups = [], []
     now = time.time_ns()
@@ -118,7 +122,7 @@ def record_misses(
         at_ns = now - (number + 1) * 1_000_000_000
         rows.append(_span(trace, span, at_ns, told | dict(attributes or {})))
         row = _lookup(trace, span, at_ns // 1_000_000, namespace, prompt)
-        lookups.append(row._replace(outcome=outcome, saved_usd=saved_usd))
+        lookups.append(row._replace(outcome=outcome, saved_usd=saved_usd, sampler="ratio" if kept_ratio else "", kept_ratio=kept_ratio))
     try:
         spans.write(store, [SourceBatch(GATEWAY, spans=rows, lookups=lookups)], now_ms=now_ms())
     finally:

@@ -20,7 +20,7 @@ def test_known_answer_of_four_kinds() -> None:
     assert found.plug_in_bits == pytest.approx(1.75)
     assert found.miller_madow_bits == pytest.approx(2.0205, abs=5e-5)
     assert found.normalised_ratio == pytest.approx(0.875)
-    assert found.effective == pytest.approx(3.364, abs=5e-4)
+    assert found.effective == pytest.approx(2**found.chao_shen_bits)  # two of four were seen once
     assert (found.n, found.kinds) == (8, 4)
 
 
@@ -110,3 +110,14 @@ def test_many_kinds_seen_once_have_no_interval() -> None:
     found = entropy([1, 1, 1, 2])
     assert found is not None
     assert found.interval_bits is None
+
+
+def test_the_effective_number_lies_in_its_own_interval() -> None:
+    """600 kinds, 2,000 observations: the plug-in entropy is biased low, and 2 to its power lies below the corrected interval."""
+    counts = np.random.default_rng(3).multinomial(2_000, np.full(600, 1 / 600))
+    found = entropy(counts)
+    assert found is not None
+    assert found.interval_bits is not None
+    low, high = (2**limit for limit in found.interval_bits)
+    assert 2**found.plug_in_bits < low
+    assert low < found.effective < high

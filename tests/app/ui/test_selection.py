@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.ui import handles, panels, tables
+from app.ui import filters, handles, panels, tables
+from storage.reads.window import Scope
 from tests.app import support
 
 AT = 1_775_000_040_000  # 2026-03-31 23:34 UTC
@@ -66,6 +67,48 @@ def test_a_parquet_file_keeps_types_and_texts() -> None:
     assert read["n"].dtype == "int64"
     mixed = pd.read_parquet(io.BytesIO(tables.parquet([{"limit": 3}, {"limit": "none"}, {"limit": None}])))
     assert list(mixed["limit"].fillna("")) == ["3", "none", ""]
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("chosen", "hours", "compare", "back_h", "name"),
+    [
+        ("7d", 168, filters.DAY, 168, "the same time 7 days before"),
+        ("7d", 168, filters.WEEK, 168, "the week before"),
+        ("24h", 24, filters.DAY, 24, "the day before"),
+        ("custom", 25, filters.DAY, 48, "the same time 2 days before"),
+        ("custom", 200, filters.WEEK, 336, "the same time 2 weeks before"),
+    ],
+)
+def test_no_lookup_is_in_both_periods_compared(chosen: str, hours: int, compare: str, back_h: int, name: str) -> None:
+    selection = filters.Selection(chosen, Scope(), AT - hours * HOUR_MS, AT, compare)
+    window = selection.window(AT)
+    before = selection.before(window)
+    assert window.start_ms - before.start_ms == back_h * HOUR_MS
+    assert before.end_ms - window.start_ms <= 60_000  # the minute that has begun
+    assert selection.before_name == name
+
+
+def _compared_with() -> None:
+    import streamlit as st
+
+    from app.ui import filters
+    from storage.reads.window import Window
+
+    compare, _ = filters._comparison(Window(1_775_000_040_000, 1_775_007_240_000))
+    st.write(compare)
+
+
+@pytest.mark.parametrize(("begins", "told"), [("2026-03-31T22:34", "vs period before"), ("2026-03-31T21:34", "vs chosen time")])
+def test_a_chosen_period_that_shares_lookups_is_refused_and_said(begins: str, told: str) -> None:
+    test = AppTest.from_function(_compared_with)
+    test.query_params["compare"], test.query_params["compare_from"] = filters.CHOSEN, begins
+    test.run()
+    assert not test.exception
+    assert test.markdown[-1].value == told
+    assert bool(test.caption) is (told == filters.PREVIOUS)
 
 
 def _picked() -> None:

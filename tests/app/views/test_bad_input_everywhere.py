@@ -31,6 +31,7 @@ from app.views import (
     drift_rows,
     hit_rate,
     holdout,
+    labelled,
     overview,
     overview_rows,
     purge,
@@ -231,7 +232,7 @@ def _policies(shown: Shown, wired: Wiring, engine: Callable[[], EngineAdapter], 
         "worst held out": holdout.worst_rows(held),
     }
     shown.told |= {"thresholds": judged.sentence, "choice": choice.sentence, "moved": thresholds.consequence(moved)}
-    shown.told |= {"holdout": holdout.sentence(held), "notes": " ".join([*thresholds.notes(judged), *thresholds.advice(judged)])}
+    shown.told |= {"holdout": holdout.sentence(held), "notes": " ".join([*thresholds.notes(judged), *labelled.advice(judged)])}
     shown.charts.append(similarity.histogram(judged.candidates, in_force=0.9, moved=0.85))
 
 

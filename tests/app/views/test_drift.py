@@ -7,6 +7,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
+from app.analysis.entropy import entropy
 from app.views import drift, drift_panels, drift_rows, likeness, traces
 from storage import spans
 from storage.errors import StoreMissing
@@ -102,6 +103,54 @@ def test_a_daily_rhythm_is_no_drift(store: Store) -> None:
     assert not view.bad
     assert "changed as at the same time on" in view.sentence
     assert "as at the same time before" in {row["verdict"] for row in drift_rows.panel_rows(view)}
+
+
+@pytest.mark.parametrize(
+    ("hours", "days"),
+    [(1, 1), (12, 1), (12.5, 7), (18, 7), (24, 7), (24 + 1 / 60, 7), (96, 14), (168, 14), (168 + 1 / 60, 14), (169, None)],
+)
+def test_the_same_time_before_is_never_the_period_before_itself(hours: float, days: int | None) -> None:
+    window = Window.of(START_MS, START_MS + round(hours * 3_600_000))
+    season = drift.season_of(window)
+    assert (None if season is None else (window.start_ms - season.start_ms) / 86_400_000) == days
+    if season is not None:
+        assert season.end_ms <= window.previous.start_ms + 2 * 60_000
+
+
+@pytest.mark.parametrize(
+    ("seasonal", "equal", "alarm"),
+    [
+        ((0.010, 0.30, 6_000), (0.080, 0.015, 0.012), False),  # like it, and enough to see
+        ((0.070, 0.10, 6_000), (0.080, 0.015, 0.012), True),  # chance is not ruled out, but as far away as the alarm
+        ((0.085, 0.70, 500), (0.140, 0.100, 0.090), False),  # fewer, which would show the change, and do not
+        ((0.090, 0.10, 120), (0.105, 0.100, 0.090), True),  # so few would hardly show the change itself
+        ((0.080, 0.002, 6_000), (0.080, 0.015, 0.012), True),  # unlike it
+    ],
+)
+def test_a_time_before_with_few_lookups_takes_back_no_alarm(
+    seasonal: tuple[float, float, int], equal: tuple[float, float, float], alarm: bool
+) -> None:
+    """seasonal: effect, p, n. equal: effect, 95th percentile and median of chance."""
+    effect, p_value, n = seasonal
+    before = drift_panels.Change(effect, 0.1, p_value, n, halves=True)
+    again = drift_panels.Change(equal[0], equal[1], 0.01, n, halves=True, median=equal[2])
+    change = drift_panels.Change(0.08, 0.015, 0.002, 6_000, halves=True, median=0.012)
+    assert drift_panels.Panel("mix", change, 0.004, before, None, again).alarm is alarm
+
+
+def test_new_traffic_stays_an_alarm_where_the_day_before_was_nearly_silent(store: Store) -> None:
+    """A tenth of the lookups is new; the day before, of 120 lookups, had none of it, which so few do not show."""
+    _mixed(store, {**{f"p{number}": 90 for number in range(30)}, "new": 300}, minute=1, first=0)
+    _mixed(store, {f"p{number}": 100 for number in range(30)}, minute=-59, first=5_000)
+    assert _load(store).bad
+    _mixed(store, {f"p{number}": 4 for number in range(30)}, minute=1 - 24 * 60, first=10_000)
+    view = _load(store)
+    mix = next(panel for panel in view.panels if panel.key == "mix")
+    assert mix.seasonal is not None
+    assert mix.seasonal.p_value > drift_panels.FALSE_SHARE
+    assert mix.alarm
+    assert view.bad
+    assert "too few to tell" in str(next(row["same time before"] for row in drift_rows.panel_rows(view) if row["what"] == "mix of prompts"))
 
 
 def _asked(store: Store, topics: dict[str, int], *, minute: int, first: int) -> None:
@@ -262,3 +311,33 @@ def test_the_overview_s_dials_say_that_there_is_nothing(store: Store) -> None:
     ]
     failed = drift.load(no_store, window=NOW, scope=Scope(), window_name="the last hour")
     assert {dial.detail for dial in drift_rows.front(failed, 0)} == {"it cannot be read"}
+
+
+def test_an_exact_hit_has_no_similarity_held_out_or_not(store: Store) -> None:
+    told = [
+        ("exact_hit", {"similarity": 1.0}),
+        ("miss", {"similarity": 1.0, "held_out": True, "reason": "holdout"}),
+        ("semantic_hit", {"similarity": 1.0}),
+        ("miss", {"similarity": 0.9}),
+    ]
+    made = [Made(number, outcome=outcome, extra={"prompt_hash": "a", **extra}) for number, (outcome, extra) in enumerate(told)]
+    spans.write(store, [batch(*made)], now_ms=START_MS)
+    with store.read() as conn:
+        found = reads.mix(conn, NOW, Scope())
+    assert sorted(row.similarity for row in found.rows if row.similarity is not None) == [0.9, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        (("hit_rate",), "the hit rate changed within this time; nothing else against the period before"),
+        (("mix", "hit_rate"), "drift against the period before: mix of prompts changed; the hit rate changed within this time"),
+        (("mix",), "drift against the period before: mix of prompts changed"),
+    ],
+)
+def test_a_change_within_the_time_is_not_told_as_one_against_the_time_before(keys: tuple[str, ...], told: str) -> None:
+    change = drift_panels.Change(0.5, 0.1, 0.002, 400, halves=True)
+    view = drift.Drift("", False, None, None, panels=tuple(drift_panels.Panel(key, change, 0.004) for key in keys))
+    found = entropy([200, 200])
+    assert found is not None
+    assert drift._compared(view, found, found, "the period before") == (told, True)

@@ -1,5 +1,6 @@
 """The view models of Overview, Hit rate, Traces and Sources on a seeded database, on an empty one, and with sources failing."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -231,9 +232,46 @@ def test_sources_say_when_nothing_was_scraped(store: Store) -> None:
     assert len(sources.source_rows(view)) == 2
 
 
-def test_a_steady_rate_is_good_news_only_with_enough_lookups() -> None:
+def _traffic(now: tuple[int, int], before: tuple[int, int]) -> overview.Traffic:
+    """Return an hour of the same minutes against another one. now, before: hits and misses a minute."""
+
+    def minutes(hits: int, misses: int) -> tuple[rates.Bucket, ...]:
+        return tuple(
+            rates.Bucket(at, Counts({"exact_hit": hits + at % 7 - 3, "miss": misses - at % 7 + 3}), False) for at in range(0, 59 * 61, 61)
+        )
+
+    counts, earlier = (Counts({"exact_hit": 60 * hits, "miss": 60 * misses}) for hits, misses in (now, before))
+    none = rates.LatencySide(0, None, None)
+    latency = rates.LatencyView(none, none, (), 60_000, 1)
+    nothing = overview.Sum(None, 0, 0)
+    return overview.Traffic(counts, earlier, minutes(*now), latency, nothing, nothing, (), Extent(None, None), (), earlier=minutes(*before))
+
+
+def test_a_certain_change_that_is_too_small_to_act_on_is_no_bad_news() -> None:
+    trifle = _traffic((11_940, 8_060), (12_020, 7_980))  # 59.7 % of 1.2M, and 60.1 %
+    told, bad = overview._change(trifle, (), "the hour before")
+    assert told == ", down 0.4 points on the hour before (60.1 %), too little to act on."
+    assert not bad
+    dial = overview_rows.rate_dial(trifle)
+    assert dial.change == "−0.4 points, too little to act on"
+    assert dial.good is None
+
+
+@pytest.mark.parametrize(("now", "told", "bad"), [(11_000, "down 5.1 points", True), (13_000, "up 4.9 points", False)])
+def test_a_certain_change_that_is_large_is_news(now: int, told: str, bad: bool) -> None:
+    found = _traffic((now, 20_000 - now), (12_020, 7_980))
+    sentence, is_bad = overview._change(found, (), "the hour before")
+    assert told in sentence
+    assert is_bad is bad
+    assert overview_rows.rate_dial(found).good is not bad
+
+
+def test_a_rate_of_few_lookups_is_not_compared() -> None:
     counts = Counts({"exact_hit": 3, "miss": 1})
-    assert counts.hit_rate is not None
+    few = dataclasses.replace(_traffic((1, 1), (1, 1)), counts=counts, before=counts, buckets=(), earlier=())
+    told, bad = overview._change(few, (), "the hour before")
+    assert "too little in the hour before to compare" in told
+    assert not bad
 
 
 def test_overview_compares_with_the_period_that_was_chosen(store: Store, ops: Store) -> None:

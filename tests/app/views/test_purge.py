@@ -34,6 +34,15 @@ def test_empty_cache_has_nothing_to_purge(wired: Wiring) -> None:
     assert (view.names, view.recent, view.failures) == ((), (), ())
 
 
+def test_what_a_sampler_let_through_is_the_least_that_is_at_stake(wired: Wiring, ctx: AdminContext) -> None:
+    support.fill(wired.config, "faq", 1)
+    support.record_misses(wired.config, "faq", ["one", "two"], outcome="exact_hit", saved_usd=0.5, kept_ratio=0.01)
+    found = {dial.label: dial for dial in purge.dials(admin_acts.preview_purge(ctx, "faq"))}
+    assert found["Hits a minute"].value.startswith("at least ")
+    assert found["Saved a minute"].value.startswith("at least $")
+    assert found["Hits a minute"].detail == "of what a sampler let through in the last hour: there were more"
+
+
 def test_preview_shows_the_engines_own_count(wired: Wiring, ctx: AdminContext) -> None:
     support.fill(wired.config, "faq", 7)
     kept = admin_acts.preview_purge(ctx, "faq")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from app.analysis.hit_rate import Sampled, count
+from app.analysis.hit_rate import Counts, Sampled, count
 from app.analysis.intervals import weighed, wilson
 from app.charts import rates as charts
 from app.views import hit_rate, overview, overview_rows, rates, why, why_rows, worth
@@ -80,8 +80,10 @@ def test_known_probabilities_weigh_the_rate_on_both_pages(stores: tuple[Store, S
     assert front.traffic is not None
     for dial in (hit_rate.coverage_dials(rate.loaded)[0], overview_rows.rate_dial(front.traffic)):
         assert dial.value == "87.0 %"
-        assert dial.detail.startswith("about 400 of 460, weighed by 1/p; 95 %: ")
-    assert rate.sentence.startswith("Hit rate 87.0 % (")
+        assert dial.detail.startswith("about 400 of 460, weighed by 1/p; 95 % as if independent: ")
+    for told in (rate.sentence, front.sentence):
+        assert told.startswith("Hit rate 87.0 % (")
+        assert "as if independent, n = 100 received) in the last hour" in told
     assert {dial.value for dial in worth.dials(rate.loaded.worth)} == {"no data"}
     assert "40 of 100 lookups were kept with a known probability. Rates of the whole" in rates.sampled_note(rate.loaded.counts)
     no_parts(front.traffic, rate.loaded)
@@ -109,6 +111,21 @@ def test_one_probability_for_all_leaves_every_rate(stores: tuple[Store, Store]) 
     assert any(row["hit rate %"] is not None for row in hit_rate.bucket_rows(rate.loaded))
     assert all(row["hit rate"] is not None for row in hit_rate.segment_rows(rate.loaded))
     assert "the same for all" in rates.sampled_note(rate.loaded.counts)
+
+
+def test_one_probability_for_all_has_the_n_and_the_batches_of_what_was_received() -> None:
+    """Sixty steps, of which every third hits 40 of 50 and the others 10: bursts, so the batches' interval is wider than Wilson's."""
+    hits = [40 if step // 5 % 3 == 0 else 10 for step in range(60)]
+    buckets = [rates.Bucket(at, Counts({"exact_hit": k, "miss": 50 - k}), False) for at, k in enumerate(hits)]
+    whole = {"exact_hit": sum(hits), "miss": 3_000 - sum(hits)}
+    kept = Counts(whole, tuple(Sampled(0.01, outcome, n) for outcome, n in whole.items()))
+    share, over = kept.hit_rate, rates.over(buckets, whole=kept)
+    assert share == Counts(whole).hit_rate
+    assert over == rates.over(buckets, whole=Counts(whole))
+    assert over is not None
+    assert share is not None
+    assert rates.labelled(over, share).startswith("95 % over batches")
+    assert rates.told_n(kept, share) == "n = 3,000"
 
 
 def test_a_sampler_that_does_not_tell_is_refused_with_the_reason(stores: tuple[Store, Store]) -> None:
@@ -193,7 +210,7 @@ def test_other_filters_see_only_their_own_samples(stores: tuple[Store, Store]) -
     ("sampler", "hits_kept", "misses_kept", "share", "tokens"),
     [
         ("", None, None, "40.0 %", "40.0 % of 10,000 (n = 100 of 100)"),
-        ("ratio", 0.1, 0.1, "40.0 %, weighed by 1/p", "40.0 % of 10,000 (n = 100 of 100)"),
+        ("ratio", 0.1, 0.1, "40.0 %", "40.0 % of 10,000 (n = 100 of 100)"),
         ("ratio", 0.1, 1.0, "87.0 %, weighed by 1/p", "no data: not all calls were kept alike"),
         ("tail", None, 1.0, "no data: 40 of 100 lookups outlived a sampler", "no data: not all calls were kept alike"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from app.adapters.base import EngineAdapter, EngineState, NamespaceInfo, Via
 from app.admin import actions as admin_acts
 from app.errors import EngineUnavailable
-from app.views import thresholds, words
+from app.views import labelled, thresholds, words
 from app.wiring import Wiring
 from engine.types import Judging, Policy, Switch
 from storage import labels, spans
@@ -106,6 +106,20 @@ def test_moved_threshold_gains_and_loses_known_hits(wired: Wiring, threshold: fl
     assert (len(result.gained), len(result.lost), result.vetoed) == (gained, lost, vetoed)
 
 
+def test_a_held_out_exact_hit_had_no_candidate(wired: Wiring) -> None:
+    held = {"reason": "holdout", "held_out": True, "passed": True}
+    _fill(
+        wired,
+        ("miss", {**held, "similarity": 1.0}),
+        ("miss", {**held, "similarity": 0.97, "candidates": 3}),
+        ("semantic_hit", {"similarity": 0.95, "passed": True, "candidates": 2}),
+    )
+    view = _load(wired)
+    assert sorted(row.similarity for row in view.candidates) == [0.95, 0.97]
+    assert thresholds.move(view, 0.99).hits_now == 2
+    assert thresholds.count_rows(view)[0]["with a candidate"] == 2
+
+
 def test_pairs_show_texts_vetoes_and_the_way_to_their_trace(wired: Wiring) -> None:
     _fill(wired, *MIXED)
     view = _load(wired)
@@ -120,6 +134,12 @@ def test_pairs_show_texts_vetoes_and_the_way_to_their_trace(wired: Wiring) -> No
 @pytest.mark.parametrize("recorded", ["", "{", "7", '{"a": 1}', '["x", [1]]', "[[]]"])
 def test_unreadable_verdicts_break_nothing(recorded: str) -> None:
     assert thresholds.verdicts(recorded) in {"", "not readable"}
+
+
+def test_sampled_lookups_are_told_to_be_part_of_all(wired: Wiring) -> None:
+    _fill(wired, ("semantic_hit", {"similarity": 0.95, "sampler": "ratio", "kept_ratio": 0.1}), ("miss", {"similarity": 0.9}))
+    assert thresholds.notes(_load(wired))[0].startswith("Telemetry is sampled: 1 lookup outlived a sampler. Counts are of what came")
+    assert not any("sampled" in note for note in thresholds.notes(_load(wired, namespace="other")))
 
 
 def test_notes_say_what_the_numbers_hide(wired: Wiring) -> None:
@@ -177,8 +197,8 @@ def test_without_a_namespace_there_is_a_choice(wired: Wiring) -> None:
     assert thresholds.count_rows(view)[0]["vetoed above the threshold"] == 1
 
 
-def _label(wired: Wiring, number: int, similarity: float, *, serves: bool) -> None:
-    label = Label("faq", f"p{number}", f"c{number}", similarity, serves, "ann", START_MS + number)
+def _label(wired: Wiring, number: int, similarity: float, *, serves: bool, by: str = "ann") -> None:
+    label = Label("faq", f"p{number}", f"c{number}", similarity, serves, by, START_MS + number)
     with contextlib.closing(wired.ops()) as store:
         labels.put(store, label)
 
@@ -194,11 +214,11 @@ def test_labels_that_no_threshold_separates_say_so_and_the_antonym_comes_first(w
     _label(wired, 0, 0.673, serves=True)
     _label(wired, 1, 0.823, serves=False)
     view = _load(wired, Engine(policy=Policy(threshold=0.8, version=1)))
-    told = thresholds.advice(view)
+    told = labelled.advice(view)
     assert told[0].startswith("Not separable: of 2 labelled pairs (1 right, 1 wrong)")
     assert told[1].startswith("At the threshold in force 1 of 1 labelled hit is wrong")
     assert told[2] == "Too few labels to set a threshold by (n = 2, 200 needed)."
-    first, second = thresholds.label_rows(view)
+    first, second = labelled.label_rows(view)
     assert (first["label"], first["asked"], first["candidate"]) == ("does not serve", "enable 2FA", "disable 2FA")
     assert (second["label"], second["asked"]) == ("serves", "(not recorded)")
 
@@ -206,14 +226,29 @@ def test_labels_that_no_threshold_separates_say_so_and_the_antonym_comes_first(w
 def test_labels_that_a_threshold_separates_name_it(wired: Wiring) -> None:
     for number in range(30):
         _label(wired, number, 0.95 if number < 20 else 0.85, serves=number < 20)
-    assert thresholds.advice(_load(wired))[0].startswith(
+    assert labelled.advice(_load(wired))[0].startswith(
         "By 30 labelled pairs (20 right, 10 wrong), similarity ≥ 0.9500 keeps 20 of the right ones; of its 20 hits 0 would be wrong"
     )
 
 
+def test_a_pair_counts_once_however_many_people_said_a_word_on_it(wired: Wiring) -> None:
+    _label(wired, 0, 0.95, serves=True)
+    for by in ("ann", "bob", "eve"):
+        _label(wired, 1, 0.96, serves=by == "eve", by=by)
+    for by in ("ann", "bob"):
+        _label(wired, 2, 0.97, serves=by == "bob", by=by)
+    view = _load(wired, Engine(policy=Policy(threshold=0.9, version=1)))
+    told = labelled.advice(view)
+    assert told[0].startswith("Not separable: of 2 labelled pairs (1 right, 1 wrong)")
+    assert told[1].startswith("At the threshold in force 1 of 2 labelled hits are wrong")
+    assert told[2] == "Too few labels to set a threshold by (n = 2, 200 needed)."
+    assert told[3] == "1 pair is left out, on which people are evenly divided."
+    assert [row["label"] for row in labelled.label_rows(view)] == ["evenly divided", "does not serve (2 of 3)", "serves"]
+
+
 def test_without_labels_nothing_is_advised(wired: Wiring) -> None:
-    assert thresholds.advice(_load(wired)) == []
-    assert thresholds.label_rows(_load(wired)) == []
+    assert labelled.advice(_load(wired)) == []
+    assert labelled.label_rows(_load(wired)) == []
 
 
 @pytest.mark.parametrize(("judging", "then"), [("else-miss", "every semantic hit becomes a miss"), ("else-serve", "by the rules alone")])

@@ -52,6 +52,14 @@ def test_a_record_that_does_not_answer_says_nothing_of_the_worker(wired: Wiring)
     assert (view.sentence, view.bad) == ("Record of acts: no answer, and a warm-up needs it", True)
 
 
+def test_a_plan_of_sampled_misses_says_that_there_were_more(wired: Wiring, ctx: AdminContext) -> None:
+    support.record_misses(wired.config, "faq", ["how?"], times=2, kept_ratio=0.1)
+    support.record_misses(wired.config, "code", ["how?"], times=2)
+    plan = admin_acts.plan_warmup(ctx, "faq", limit=10)
+    assert warmup.asides(plan)[-1].startswith("Telemetry is sampled: misses are those that came, there were more")
+    assert warmup.asides(admin_acts.plan_warmup(ctx, "code", limit=10)) == []
+
+
 def test_warmups_failures_are_told_by_reason() -> None:
     figures = {"requests": 5, "written": 2, "already": 1, "failed": {"upstream_status": 2}, "cost_usd": 0.5}
     done = ActResult("a" * 16, "warmup", "faq", "done", figures=figures)

@@ -195,6 +195,15 @@ def test_all_hits_and_all_misses_are_numbers(stores: tuple[Store, Store], outcom
     assert all("nan" not in f"{dial.value} {dial.detail}".lower() for dial in worth.dials(found.worth))
 
 
+def test_a_cache_without_a_hit_shows_what_it_loses(stores: tuple[Store, Store]) -> None:
+    found = load(stores, made(60, outcome="miss", tenant="one", prompt_hash="one"), usd_per_hour=60.0)
+    money = next(dial for dial in worth.dials(found.worth) if dial.label == "Money saved, net")
+    assert found.worth.usd.net == pytest.approx(-(found.worth.usd.cost or 0))
+    assert money.value.startswith("−$")
+    assert "there was no hit; no break-even" in money.detail
+    assert money.good is False
+
+
 def test_few_steps_have_no_interval_and_say_so(stores: tuple[Store, Store]) -> None:
     rows = [dataclasses.replace(one, lookup=one.lookup._replace(at_ms=NOW - 600_000, tenant="one")) for one in made(40)]
     found = load(stores, rows)
@@ -263,6 +272,9 @@ def test_break_even_by_hand() -> None:
     assert (found.gross, found.net, found.break_even_ratio) == (20.0, 15.0, 0.125)
     assert savings(gross=None, hits_known=0, hits=5, cost=1.0, eligible=9).net is None
     assert savings(gross=-1.0, hits_known=1, hits=1, cost=1.0, eligible=9).break_even_ratio is None
+    lost = savings(gross=0.0, hits_known=0, hits=0, cost=50.0, eligible=200)
+    assert (lost.gross, lost.net, lost.break_even_ratio) == (0.0, -50.0, None)
+    assert savings(gross=0.0, hits_known=0, hits=0, cost=50.0, eligible=0).net is None
     few = savings(gross=5.0, hits_known=1, hits=100, cost=1.0, eligible=200)
     assert (few.net, few.break_even_ratio, few.known, few.of) == (None, None, 1, 100)
 
