@@ -114,6 +114,7 @@ class Semantic:
             found.skipped = "embedder_fault"
             return found
         found.vector, found.simhash, found.parse = vector.astype("<f4").tobytes(), simhash(vector), parse(prompt)
+        timed("parse")
         pairs = await self._neighbours(self._vector, vector, partition, live, visible, floor=self.embedder.candidate_floor)
         timed("search")
         if pairs is None:

@@ -101,8 +101,8 @@ def request(text: str) -> CacheRequest:
     return CacheRequest({"model": "bench", "messages": [{"role": "user", "content": text}]}, "faq", "acme")
 
 
-async def ours(vectors: FloatArray, near: FloatArray, picks: list[int], folder: Path) -> list[float]:
-    """Return the seconds of each lookup."""
+async def ours(vectors: FloatArray, near: FloatArray, picks: list[int], folder: Path) -> tuple[list[float], list[float]]:
+    """Return the seconds of each lookup, and how many of them verification took."""
     settings = EngineSettings(cache_url=f"sqlite:///{folder / 'ours.db'}", secret=b"s" * 32, control_max_age_s=60)
     store = open_store(settings.cache_url, timeout_s=5)
     faults: Counter[tuple[str, str]] = Counter()
@@ -133,17 +133,18 @@ async def ours(vectors: FloatArray, near: FloatArray, picks: list[int], folder: 
         await cache.lookup(request(ASKED.format(0)))
         while vector.building:
             await asyncio.sleep(0.1)
-    taken = []
+    taken, verified = [], []
     for number in picks:
         begun = clock()
         lookup = await cache.lookup(request(ASKED.format(number)))
         taken.append(clock() - begun)
+        verified.append(sum(step.duration_us for step in lookup.steps if step.name in ("parse", "verify")) / 1e6)
         if lookup.outcome is not Outcome.SEMANTIC_HIT or not lookup.entry or lookup.entry.prompt != STORED.format(number):
             raise SystemExit(f"question {number} was a {lookup.outcome} ({lookup.reason}): it measures nothing")
     await cache.close()
     if faults:
         raise SystemExit(f"faults while measuring: {dict(faults)}")
-    return taken
+    return taken, verified
 
 
 def peer(python: str, vectors: FloatArray, near: FloatArray, picks: list[int], folder: Path) -> list[float]:
@@ -183,10 +184,14 @@ def main() -> None:
     picks = [int(number) for number in np.random.default_rng(9).integers(0, given.entries, given.rounds)]
     print(f"{given.entries} entries{'':9}{'p50 ms':>9}{'p99 ms':>9}{'lookups/s':>12}")
     with tempfile.TemporaryDirectory() as folder:
-        rate = show("cachescope", asyncio.run(ours(vectors, near, picks, Path(folder))))
+        taken, verified = asyncio.run(ours(vectors, near, picks, Path(folder)))
+        rates = {"cachescope": show("cachescope", taken)}
+        if given.clock == "wall":  # a step's own time is told by the wall's
+            rates["without verification"] = show("without verification", [all_ - part for all_, part in zip(taken, verified, strict=True)])
         if given.gptcache:
             other = show("GPTCache", peer(given.gptcache, vectors, near, picks[: max(20, given.rounds // 10)], Path(folder)))
-            print(f"ratio of the rates: {rate / other:.0f} (aim: at least {AIM})")
+            for name, rate in rates.items():
+                print(f"{name}: {rate / other:.0f} times GPTCache's rate, which verifies nothing (aim: at least {AIM})")
     print(f"load average at the end {os.getloadavg()[0]:.1f}")
 
 

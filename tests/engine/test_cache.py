@@ -58,7 +58,7 @@ async def test_a_candidate_below_the_threshold_is_recorded_on_the_miss(tmp_path:
         assert miss.candidate is not None
         assert miss.candidate.passed
         assert miss.threshold == 0.999
-        assert [step.name for step in miss.steps] == ["canonicalise", "exact", "embed", "search", "verify"]
+        assert [step.name for step in miss.steps] == ["canonicalise", "exact", "embed", "parse", "search", "verify"]
 
 
 @pytest.mark.parametrize(

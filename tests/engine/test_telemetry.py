@@ -134,7 +134,7 @@ async def test_each_lookup_is_one_span_with_all_that_is_known(tmp_path: Path) ->
         assert always <= attributes.keys()
     assert miss[semconv.STORED] is True
     assert [step[0] for step in orjson.loads(miss[semconv.STEPS])] == [
-        "canonicalise", "exact", "embed", "search", "upstream", "store",
+        "canonicalise", "exact", "embed", "parse", "search", "upstream", "store",
     ]  # fmt: skip
     assert (miss[semconv.COST_USD], miss[semconv.GENAI_CACHE_READ_TOKENS], miss[semconv.UPSTREAM_MS]) == (0.002, 4, 300.0)
     assert (exact[semconv.TIER], exact[semconv.ENTRY_AGE_S], exact[semconv.COST_USD]) == ("memory", 5.0, 0.0)
