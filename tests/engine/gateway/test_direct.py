@@ -16,6 +16,7 @@ import uvloop
 
 from engine.breaker import Breaker
 from engine.gateway.direct import MAX_HEAD_BYTES, MAX_HELD_BYTES, DirectTransport
+from engine.gateway.lanes import Lanes
 from engine.gateway.upstream import Upstream
 from engine.settings import EngineSettings, GatewaySettings
 
@@ -360,7 +361,10 @@ async def test_a_server_that_is_gone_or_speaks_no_tls_is_an_error_of_the_connect
 
 
 def upstream(url: str) -> Upstream:
-    return Upstream(GatewaySettings(EngineSettings(cache_url="", secret=b"s" * 32), upstream_url=url), Breaker())
+    return Upstream(
+        GatewaySettings(EngineSettings(cache_url="", secret=b"s" * 32), upstream_url=url),
+        Lanes(Breaker, hits_stopped=lambda: False, waited=lambda in_time: None),
+    )
 
 
 async def test_a_compressed_answer_is_unpacked_where_it_is_read() -> None:
