@@ -357,14 +357,9 @@ async def test_a_server_that_is_gone_or_speaks_no_tls_is_an_error_of_the_connect
         await get(transport, "ftp://127.0.0.1")
 
 
-# As the upstream
-
-
 def upstream(url: str) -> Upstream:
-    return Upstream(
-        GatewaySettings(EngineSettings(cache_url="", secret=b"s" * 32), upstream_url=url),
-        Lanes(Breaker, hits_stopped=lambda: False, waited=lambda in_time: None),
-    )
+    lanes = Lanes(Breaker, hits_stopped=lambda: False, waited=lambda in_time: None)
+    return Upstream(GatewaySettings(EngineSettings(cache_url="", secret=b"s" * 32), upstream_url=url), lanes)
 
 
 async def test_a_compressed_answer_is_unpacked_where_it_is_read() -> None:
