@@ -182,11 +182,11 @@ class Control(Purges):
         for _ in range(MAX_ROUNDS):
             doc = await self._store.control_get(key)
             version = doc.version if doc else 0
+            record = policy_record(doc, changes, operation_id=operation_id)  # what is no change is none the second time either
             if doc is not None and operation_id and made_by(doc) == operation_id:
                 return policy_of(doc, self._defaults)
             if expected_version is not None and version != expected_version:
                 raise Conflict(f"the policy of {namespace!r} is at version {version}, not {expected_version}: read it again")
-            record = policy_record(doc, changes, operation_id=operation_id)
             made = await self._store.control_put(key, record, expected=version)
             if made is not None:
                 await self._tell()

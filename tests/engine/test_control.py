@@ -240,6 +240,8 @@ async def test_policies_change_by_compare_and_set_and_once_per_operation(tmp_pat
         first = await control.set_policy("faq", {"threshold": 0.9}, expected_version=0, operation_id="o1")
         assert (first.version, first.threshold) == (1, 0.9)
         assert await control.set_policy("faq", {"threshold": 0.9}, expected_version=0, operation_id="o1") == first
+        with pytest.raises(InvalidSetting):
+            await control.set_policy("faq", {"judge": "sometimes"}, expected_version=0, operation_id="o1")
         with pytest.raises(Conflict):
             await control.set_policy("faq", {"threshold": 0.8}, expected_version=0, operation_id="o2")
         second = await control.set_policy("faq", {"switch": "exact-only"}, expected_version=1)
