@@ -9,10 +9,9 @@ import streamlit as st
 from app.charts import latency, rates
 from app.ui import chrome, drift_panel, filters, handles, links, panels, regret_panel, states, tables, why_panel
 from app.ui.text import literal
-from app.views import drift_rows, marks, overview, overview_rows, regret, regret_past, why_rows
+from app.views import drift_rows, marks, overview, overview_rows, regret, regret_past
 from app.views import rates as rates_view
 from app.views.overview import Overview, Traffic
-from app.views.why import Why
 from storage.reads.window import Window
 
 
@@ -34,7 +33,7 @@ def draw(view: Overview, traffic: Traffic, selection: filters.Selection) -> None
     with left:
         _movers(traffic, selection)
     with right:
-        _changes(answer)
+        why_panel.changes(answer)
     chrome.dials(overview_rows.share_dials(traffic))
     chrome.dials(overview_rows.other_dials(traffic))
     chart = latency.figure(traffic.latency, view.window, marked, late_ms=overview_rows.late_ms(traffic))
@@ -64,12 +63,3 @@ def _movers(traffic: Traffic, selection: filters.Selection) -> None:
     tables.show(moved, alt="Effect of each namespace on the change of the hit rate", columns=columns)
     links.beneath(moved, "rate", by=("namespace",), lead="Hit rate of", icon=":material/target:")
     links.beneath(moved, "traces", by=("namespace",), lead="Lookups of")
-
-
-def _changes(answer: Why) -> None:
-    st.markdown("**What changed in that time**")
-    events = why_rows.event_rows(answer)
-    if events:
-        tables.show(events, alt="Acts, versions, outages and restarts in both windows")
-    else:
-        st.caption("No act, no new version, no outage and no restart is on record in both windows.")

@@ -63,12 +63,7 @@ def panel(view: Why) -> None:
         links.beneath(rows, "lookups", by=("what",), lead="Lookups of")
     if not view.dimensions:
         return
-    st.markdown("**What changed in that time**")
-    events = why_rows.event_rows(view)
-    if events:
-        tables.show(events, alt="Acts, versions, outages and restarts in both windows")
-    else:
-        st.caption("No act, no new version, no outage and no restart is on record in both windows.")
+    changes(view)
     st.markdown("**What lookups became, before and now**")
     tables.show(
         why_rows.became_rows(view),
@@ -86,3 +81,13 @@ def panel(view: Why) -> None:
         columns = {name: bar(name, width=110) for name in ("hit rate before", "now")}
         tables.show(parts, alt="Values of every dimension with their mix and rate part", columns=columns)
         tables.files(parts, name="why")
+
+
+def changes(view: Why) -> None:
+    """Draw what changed in both windows."""
+    st.markdown("**What changed in that time**")
+    events = why_rows.event_rows(view)
+    if events:
+        tables.show(events, alt="Acts, versions, outages and restarts in both windows")
+    else:
+        st.caption("No act, no new version, no outage and no restart is on record in both windows.")
