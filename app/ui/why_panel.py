@@ -6,11 +6,12 @@ import streamlit as st
 
 from app.ui import chrome, filters, handles, links, tables
 from app.ui.text import literal
-from app.views import why, why_rows
+from app.views import why, why_rows, words
 from app.views.why import Why
-from storage.reads.window import Window
+from storage.reads.window import HOUR_MS, Window
 
 SOURCES = (why.TELEMETRY,)
+_MOST_OF_6H_MS = 5 * HOUR_MS  # an hour of what was before is left to compare with
 _HELP = (
     "Two windows are compared. A segment's share of the traffic may have changed (mix), or its own hit rate (rate). Each value and "
     "each combination of up to three is tested for both, over lookups that are alike in everything else; the one that fits best "
@@ -32,12 +33,16 @@ def answer(selection: filters.Selection, window: Window) -> Why:
     )
 
 
-def line(view: Why) -> None:
-    """Draw the answer in one line, with the way to its evidence."""
+def line(view: Why, fell: why.Fall | None = None) -> None:
+    """Draw the answer in one line, with the way to its evidence. fell: before the window; a wider range then shows why."""
     if view.failures and view.rate_now is None:
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**Cache, model or traffic?** {literal(why_rows.headline(view))}", help=literal(_HELP), width="content")
+        if fell and view.verdict.whose == "none":
+            wide = "6h" if view.sides.now.end_ms - fell.at_ms <= _MOST_OF_6H_MS else "24h"
+            chrome.evidence("hit_rate", f"Why it fell at about {words.instant(fell.at_ms)[11:16]}", range=wide)
+            return
         chrome.evidence("hit_rate", "Why", **({"since": filters.minute(view.sides.now.start_ms)} if view.sides.found else {}))
 
 
