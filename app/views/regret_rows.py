@@ -50,6 +50,13 @@ def past_rows(view: Regret) -> list[dict[str, Any]]:
     ]
 
 
+_WHERE = {
+    "keep": "store_bytes, or maxmemory of Redis",
+    "lifetime": "ttl_s, or the namespace's policy",
+    "semantic": "the threshold, on Thresholds",
+}
+
+
 def knob_rows(found: Findings) -> list[dict[str, Any]]:
     return [
         {
@@ -60,6 +67,7 @@ def knob_rows(found: Findings) -> list[dict[str, Any]]:
             "money": words.money(knob.gain.usd),
             "time": words.duration_ms(knob.gain.ms),
             "space it takes": "" if knob.space is None else space_words(knob.space, found),
+            "where it is set": _WHERE[knob.name],
         }
         for knob in found.knobs
     ]

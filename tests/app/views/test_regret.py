@@ -156,6 +156,7 @@ def test_tables_hold_the_figures_numbers(found: analysis.Findings) -> None:
     assert sum(" (today)" in row["lifetime"] for row in regret_rows.lifetime_rows(found)) == 1
     assert regret_rows.tournament_rows(found)[-1]["policy"] == "Belady, offline"
     assert len(regret_rows.knob_rows(found)) == len(found.knobs)
+    assert all(row["where it is set"] for row in regret_rows.knob_rows(found))
 
 
 @pytest.mark.parametrize(("low", "high", "told"), [(0.0, 2.0, "up to 2"), (1.0, 2.0, "1 to 2"), (2.0, 2.0, "2"), (None, None, "no data")])
