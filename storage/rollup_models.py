@@ -224,6 +224,14 @@ class Part6h(_Sums, _ByPart, table=True):
     __table_args__ = _CLUSTERED
 
 
+class Rollup6h(_Sums, _ByEverything, table=True):
+    """Six hours a row, by every dimension: weeks of two filters at once. Kept as long as the hours."""
+
+    __tablename__ = "rollups_6h"
+    metadata = telemetry_metadata
+    __table_args__ = _CLUSTERED
+
+
 class Model1h(_Sums, _ByModel, table=True):
     """An hour a row, over all namespaces and tenants. Kept as long as the hours."""
 

@@ -53,7 +53,7 @@ PLACE_SUMS: Final = (*OUTCOMES, "hit_tokens", "tokens", "saved_nusd", "spent_nus
 
 
 class Narrow(NamedTuple):
-    """A table with fewer dimensions than the rollups.
+    """A table with fewer dimensions than the rollups, or wider steps.
 
     of: the rollups it is kept as long as. finer: the table whose rows it is summed from, an earlier one: few are summed a second time.
     places: outcomes are columns, and there is no sketch.
@@ -79,6 +79,7 @@ NARROW: Final[dict[str, Narrow]] = {
     "totals_1h": Narrow(3_600_000, _TOTAL, "rollups_1h", "parts_1h"),
     "totals_6h": Narrow(21_600_000, _TOTAL, "rollups_1h", "totals_1h"),
     "parts_6h": Narrow(21_600_000, _PART, "rollups_1h", "parts_1h"),
+    "rollups_6h": Narrow(21_600_000, _DIMENSIONS, "rollups_1h", "rollups_1h"),
     "models_1h": Narrow(3_600_000, _MODEL, "rollups_1h", "rollups_1h"),
     "tenants_1h": Narrow(3_600_000, _TENANT, "rollups_1h", "rollups_1h"),
     "places_10m": Narrow(600_000, _PLACE, "rollups_1m", "rollups_1m", places=True),

@@ -13,7 +13,7 @@ from app.views.parts import Failure, attempt
 from app.views.trace_tree import Bar
 from app.views.understood import KINDS
 from storage.reads import traces, window
-from storage.reads.traces import MOST_SEARCHED, Found, Search, StoredSpan
+from storage.reads.traces import Found, Search, StoredSpan
 from storage.reads.window import Extent, Scope, Window
 from storage.store import Store
 
@@ -60,7 +60,7 @@ def sentence(listing: Listing, window_name: str) -> str:
     part = (
         ""
         if listing.from_ms is None
-        else f"; searched: the newest {words.count(MOST_SEARCHED)}, since {words.instant(listing.from_ms)} UTC"
+        else f"; searched back to {words.instant(listing.from_ms)} UTC: for older ones choose a range that ends there"
     )
     if not listing.rows:
         return f"No lookup in {window_name} matches{part}"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 # Oldest first. Repeated here so that opening a current database needs no import of Alembic; a test compares it with the files.
-REVISIONS: Final = {"telemetry": ("telemetry_0001", "telemetry_0002"), "ops": ("ops_0001",)}
+REVISIONS: Final = {"telemetry": ("telemetry_0001", "telemetry_0002", "telemetry_0003"), "ops": ("ops_0001",)}
 
 _HERE: Final = Path(__file__).resolve().parent
 
