@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from app.analysis.compiled import Flags, Floats, Ints, kernel
+from app.analysis.compiled import Floats, Ints, kernel
 from app.analysis.policies import Stream
 
 NEVER = -1  # the distance of a key's first request
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """How often each reuse distance came. counts[d]: requests whose key was asked for d other keys ago; scale: keys that one sampled
-    key stands for. cold: first requests. total: requests that counts and cold stand for, after adjustment.
-    """
-
-    counts: Floats
-    cold: float
-    total: float
-    scale: float = 1.0
-
-    def miss_ratio(self, sizes: ArrayLike) -> Floats:
-        """Return the miss ratio (0…1) of LRU at these sizes in entries; NaN where nothing was asked."""
-        if self.total <= 0:
-            return np.full(np.shape(sizes), np.nan)
-        hits = np.concatenate(([0.0], np.cumsum(self.counts)))
-        # A key hits at size c when its distance, scaled, is below c. Between two sampled sizes the curve is straight.
-        at = np.clip(np.asarray(sizes, dtype=np.float64) / self.scale, 0, hits.size - 1)
-        return np.asarray(np.clip(1 - np.interp(at, np.arange(hits.size), hits) / self.total, 0.0, 1.0), dtype=np.float64)
 
 
 _M1, _M2, _M4 = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -60,15 +37,15 @@ def _after(bits: NDArray[np.uint64], tree: NDArray[np.int32], slot: int, live: i
 
 
 @kernel
-def _distances(ids: Ints, keys: int) -> tuple[Ints, int]:
-    """Count reuse distances. The last request of each key holds a slot in time; when slots run out, the live ones move together."""
+def _of_one_size(ids: Ints, keys: int, size: int) -> Ints:
+    """Return byte distances. The last request of each key holds a slot in time; when slots run out, the live ones move together."""
     slots = (2 * keys // 64 + 2) * 64
     words = slots // 64
     bits = np.zeros(words, np.uint64)
     tree = np.zeros(words + 1, np.int32)  # tree[i]: Fenwick's node over words up to i - 1
     last = np.full(keys, -1, np.int64)
-    counts = np.zeros(keys + 1, np.int64)
-    cold, live, now = 0, 0, 0
+    found = np.full(ids.size, -1, np.int64)
+    live, now = 0, 0
     for k in range(ids.size):
         x = ids[k]
         if now == slots:
@@ -87,7 +64,7 @@ def _distances(ids: Ints, keys: int) -> tuple[Ints, int]:
                     tree[j] += tree[i]
         slot = last[x]
         if slot >= 0:
-            counts[_after(bits, tree, slot, live)] += 1
+            found[k] = (_after(bits, tree, slot, live) + 1) * size
             word = slot >> 6
             bits[word] &= ~(np.uint64(1) << np.uint64(slot & 63))
             i = word + 1
@@ -107,7 +84,6 @@ def _distances(ids: Ints, keys: int) -> tuple[Ints, int]:
                     if j > words:
                         j = 1 << 62
         else:
-            cold += 1
             live += 1
             i = (now >> 6) + 1
             while i <= words:
@@ -116,17 +92,11 @@ def _distances(ids: Ints, keys: int) -> tuple[Ints, int]:
         bits[now >> 6] |= np.uint64(1) << np.uint64(now & 63)
         last[x] = now
         now += 1
-    return counts, cold
-
-
-def exact(requests: Stream) -> Histogram:
-    """Return the reuse distances of all requests, in keys: the exact curve of LRU with entries of one size."""
-    counts, cold = _distances(requests.ids, requests.keys)
-    return Histogram(counts[: max(1, requests.keys)].astype(np.float64), float(cold), float(requests.n))
+    return found
 
 
 @kernel
-def _byte_distances(ids: Ints, sizes: Ints) -> Ints:
+def _of_sizes(ids: Ints, sizes: Ints) -> Ints:
     n = ids.size
     tree = np.zeros(n + 1, np.int64)
     last = np.full(sizes.size, -1, np.int64)
@@ -154,12 +124,32 @@ def _byte_distances(ids: Ints, sizes: Ints) -> Ints:
     return found
 
 
-def byte_distances(requests: Stream) -> Ints:
+def distances(requests: Stream) -> Ints:
     """Return (n,) the bytes of all keys asked for since this one's last request, its own included; NEVER at its first.
 
     LRU of at least this size hits. With unequal sizes that is exact up to what one entry too large pushes out.
     """
-    return _byte_distances(requests.ids, requests.sizes)
+    return _distances(requests.ids, requests.sizes)
+
+
+def _distances(ids: Ints, sizes: Ints) -> Ints:
+    if sizes.size and (sizes == sizes[0]).all():
+        return _of_one_size(ids, sizes.size, int(sizes[0]))
+    return _of_sizes(ids, sizes)
+
+
+def curve(found: ArrayLike, counts: Floats, spaces: ArrayLike) -> Floats:
+    """Return LRU's hits at these spaces: the sum of what requests count as whose distance is at most the space.
+
+    found: (n,) distances, as of `distances`. counts: (n,) what each request counts as; 0 = it only puts its key there.
+    """
+    far, wanted = np.asarray(found), np.asarray(spaces)
+    order = np.argsort(wanted)
+    again = far != NEVER
+    first = np.searchsorted(wanted[order], far[again], side="left")  # the smallest space in which a request hits
+    hits = np.empty(wanted.size, np.float64)
+    hits[order] = np.cumsum(np.bincount(first, weights=counts[again], minlength=wanted.size + 1))[: wanted.size]
+    return hits
 
 
 _K1, _K2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
@@ -176,74 +166,52 @@ def _hash(x: int, seed: int) -> int:
     return np.int64(h >> np.uint32(8))  # type: ignore[return-value]
 
 
-@kernel
-def _sampled(ids: Ints, limit: int, seed: int) -> Ints:
-    found = np.empty(ids.size, np.int64)
-    n = 0
-    for x in ids:
-        found[n] = x
-        n += _hash(x, seed) < limit
-    return found[:n]
-
-
-def shards(requests: Stream, rate: float, *, adjust: bool = True, seed: int = 0) -> Histogram:
-    """Return reuse distances from the keys whose hash falls below `rate` of its range, 0 < rate <= 1.
-
-    adjust: what the sample has too few or too many of requests is added to the first bucket (SHARDS-adj). Below some 8,000 sampled keys
-    the error may exceed 0.01. Source: Waldspurger et al., "Efficient MRC construction with SHARDS", FAST 2015.
-    """
-    if not 0 < rate <= 1:
-        raise ValueError(f"a rate of {rate} samples nothing: expected above 0, at most 1")
-    limit = max(1, round(rate * MODULUS))
-    ids = _sampled(requests.ids, limit, seed)
-    distinct, dense = np.unique(ids, return_inverse=True)
-    counts, cold = _distances(dense.astype(np.int64), distinct.size)
-    return _histogram(
-        counts[: max(1, distinct.size)].astype(np.float64), float(cold), requests.n * limit / MODULUS, MODULUS / limit, adjust
-    )
-
-
-def byte_shards(requests: Stream, counts: Floats, spaces: ArrayLike, rate: float, *, seed: int = 0) -> Floats:
+def shards(requests: Stream, counts: Floats, spaces: ArrayLike, rate: float, *, adjust: bool = True, seed: int = 0) -> Floats:
     """Return the miss ratio (0…1) of LRU at these spaces, from the keys whose hash falls below `rate` of its range; NaN without a count.
 
-    counts: (n,) what each request counts as; 0 = it only puts its key there. spaces: in the unit of sizes. As `shards`, of byte distances:
-    what lies between two requests of a key is scaled up by the sample's share of all keys' bytes, the key's own size is not.
+    counts: (n,) what each request counts as; 0 = it only puts its key there. spaces: in the unit of sizes. rate: above 0, at most 1.
+    What lies between two requests of a key is scaled up by the sample's share of all keys' bytes, the key's own size is not.
+    adjust: what the sample has too few or too many of requests is made good at the shortest distance (SHARDS-adj). Below some 8,000
+    sampled keys the error may exceed 0.01. Raises ValueError on another rate. Source: Waldspurger et al., "Efficient MRC construction
+    with SHARDS", FAST 2015.
     """
     if not 0 < rate <= 1:
         raise ValueError(f"a rate of {rate} samples nothing: expected above 0, at most 1")
     limit = max(1, round(rate * MODULUS))
-    chosen = _chosen(requests.keys, limit, seed)
-    mine = chosen[requests.ids]
-    keys = np.flatnonzero(chosen)
+    place, number = _places(requests.keys, limit, seed)
     total = float(counts.sum())
-    if not total or not keys.size:
+    if not total or not number:
         return np.full(np.shape(spaces), np.nan)
-    place = np.zeros(requests.keys, np.int64)
-    place[keys] = np.arange(keys.size)
-    ids, sizes, weights = place[requests.ids[mine]], requests.sizes[keys], counts[mine]
-    found = _byte_distances(ids, sizes)
-    own = sizes[ids]
+    mine = _sampled(requests.ids, limit, seed)
+    ids, sizes, weights = place[requests.ids[mine]], requests.sizes[place >= 0], counts[mine]
+    found, own = _distances(ids, sizes), sizes[ids]
     scale = float(requests.sizes.sum()) / float(sizes.sum())
-    again = found != NEVER
-    at = own[again] + (found[again] - own[again]) * scale
-    order = np.argsort(at, kind="stable")
-    hits = np.concatenate(([0.0], np.cumsum(weights[again][order])))
-    expected = total * limit / MODULUS
-    seen = hits[np.searchsorted(at[order], np.asarray(spaces, dtype=np.float64), side="right")] + expected - float(weights.sum())
-    return np.asarray(np.clip(1 - seen / expected, 0.0, 1.0), dtype=np.float64)
+    at = np.where(found == NEVER, float(NEVER), own + (found - own) * scale)
+    seen = float(weights.sum())
+    expected = total * limit / MODULUS if adjust else seen
+    if not expected:
+        return np.full(np.shape(spaces), np.nan)
+    return np.asarray(np.clip(1 - (curve(at, weights, spaces) + expected - seen) / expected, 0.0, 1.0), dtype=np.float64)
 
 
 @kernel
-def _chosen(keys: int, limit: int, seed: int) -> Flags:
-    found = np.zeros(keys, np.bool_)
+def _places(keys: int, limit: int, seed: int) -> tuple[Ints, int]:
+    """Return each key's number among those that are sampled, -1 for the others, and how many they are."""
+    found = np.full(keys, -1, np.int64)
+    number = 0
     for x in range(keys):
-        found[x] = _hash(x, seed) < limit
-    return found
+        if _hash(x, seed) < limit:
+            found[x] = number
+            number += 1
+    return found, number
 
 
-def _histogram(counts: Floats, cold: float, expected: float, scale: float, adjust: bool) -> Histogram:
-    total = float(counts.sum()) + cold
-    if adjust and total:
-        counts[0] += expected - total
-        total = expected
-    return Histogram(counts, cold, total, scale)
+@kernel
+def _sampled(ids: Ints, limit: int, seed: int) -> Ints:
+    """Return which requests are of sampled keys. A hash again costs less than a look at a table of all keys."""
+    found = np.empty(ids.size, np.int64)
+    n = 0
+    for k in range(ids.size):
+        found[n] = k
+        n += _hash(ids[k], seed) < limit
+    return found[:n]

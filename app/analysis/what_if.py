@@ -246,18 +246,18 @@ def _lru(requests: Stream, worth: _Worth) -> tuple[tuple[tuple[float, float], ..
     spaces = _grid(max(1.0, total / 100), total)
     if requests.keys > EXACT_MOST and worth.sample is None:
         rate = SAMPLED_KEYS / requests.keys
-        ratios = miss_ratio.byte_shards(requests, worth.counts, spaces, rate)
+        ratios = miss_ratio.shards(requests, worth.counts, spaces, rate)
         return tuple((float(at), float(one)) for at, one in zip(spaces, ratios, strict=True)), f"SHARDS, {rate:.1%} of the keys"
-    distances = miss_ratio.byte_distances(requests)
+    distances = miss_ratio.distances(requests)
     if worth.sample is not None:  # a key that stands for several takes their space among others', not its own before itself
         several = worth.parts != CERTAIN
         distances = np.where(
             (distances >= 0) & several, distances - (requests.sizes - requests.sizes // worth.sample.keys_each)[requests.ids], distances
         )
     n = max(1.0, float(worth.counts.sum()))
-    hits = ((float(worth.counts[(distances >= 0) & (distances <= space)].sum())) for space in spaces)
+    hits = miss_ratio.curve(distances, worth.counts, spaces)
     method = "exact" if worth.sample is None else f"SHARDS, one of {worth.sample.keys_each} keys beside the certain ones"
-    return tuple((float(at), 1 - one / n) for at, one in zip(spaces, hits, strict=True)), method
+    return tuple((float(at), 1 - float(one) / n) for at, one in zip(spaces, hits, strict=True)), method
 
 
 def _lifetimes(requests: Stream, worth: _Worth, ttl_ms: int) -> tuple[CurvePoint, ...]:

@@ -198,7 +198,7 @@ COLUMNS: Final[dict[str, str]] = {
     "money": "What those hits would have saved, at the recorded prices.",
     "time": "How much waiting those hits would have saved.",
     "space it takes": "The most that live entries would take together.",
-    "where it is set": "The setting or page that changes it. Entries are also lost by restarts of a store that keeps nothing, and by flushes.",
+    "where it is set": "The setting or page that changes it. Restarts of a store that keeps nothing, and flushes, lose entries, too.",
     "space": "Space of the replayed cache: bytes where sizes are known, else entries.",
     "missed": "Misses of the replay, of all lookups that had to hit by exact key.",
     "missed, no expiry": "The same without any lifetime, under LRU.",

@@ -70,8 +70,8 @@ def speed(requests: int, runs: int, *, every: bool) -> bool:
     given, small = zipf(requests, keys), zipf(1_000, 100)
     for warm in (small,):  # compiled before it is timed
         optimum.belady(warm, 10)
-        miss_ratio.exact(warm)
-        miss_ratio.shards(warm, 0.5)
+        miss_ratio.distances(warm)
+        miss_ratio.shards(warm, np.ones(warm.n), [10], 0.5)
         for policy in POLICIES:
             replay(policy, warm, 10)
     holds = True
@@ -81,17 +81,17 @@ def speed(requests: int, runs: int, *, every: bool) -> bool:
         took, hit = timed(lambda: optimum.belady(given, capacity), runs)
         their, ratio = theirs(path, capacity, "belady", runs)
         holds &= told("Belady", requests, took=took, their=their, ours=1 - float(hit.mean()), ratio=ratio) >= 1
-        exact_took, curve = timed(lambda: miss_ratio.exact(given), runs)
-        (ours,) = curve.miss_ratio([capacity])
+        counts, spaces = np.ones(given.n), np.append(np.linspace(keys / 100, keys, 200), capacity)
+        exact_took, hits = timed(lambda: miss_ratio.curve(miss_ratio.distances(given), counts, spaces), runs)
+        truth = 1 - hits / given.n
         their, ratio = theirs(path, capacity, "lru", runs)
-        holds &= told("LRU curve", requests, took=exact_took, their=their, ours=float(ours), ratio=ratio) >= 1
+        holds &= told("LRU curve", requests, took=exact_took, their=their, ours=float(truth[-1]), ratio=ratio) >= 1
         for policy in POLICIES if every else ():
             took, hit = timed(lambda policy=policy: replay(policy, given, capacity), 1)  # type: ignore[misc]
             their, ratio = theirs(path, capacity, policy, 1)
             told(policy, requests, took=took, their=their, ours=1 - float(hit.mean()), ratio=ratio)
-    took, sampled = timed(lambda: miss_ratio.shards(given, 0.01), max(3, runs))
-    sizes = np.linspace(keys / 100, keys, 200)
-    error = float(np.abs(sampled.miss_ratio(sizes) - curve.miss_ratio(sizes)).mean())
+    took, sampled = timed(lambda: miss_ratio.shards(given, counts, spaces, 0.01), max(3, runs))
+    error = float(np.abs(sampled - truth)[:-1].mean())
     faster = exact_took / took
     print(
         json.dumps(

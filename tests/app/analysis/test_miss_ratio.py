@@ -7,23 +7,43 @@ import dataclasses
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis.strategies import integers
+from numpy.typing import ArrayLike
 
 from app.analysis import miss_ratio
+from app.analysis.compiled import Floats
 from app.analysis.policies import Stream, replay, stream
 from tests.app.analysis.streams import small, zipf
+
+
+def exact(requests: Stream, spaces: ArrayLike) -> Floats:
+    """The miss ratio of LRU at these spaces."""
+    return 1 - miss_ratio.curve(miss_ratio.distances(requests), np.ones(requests.n), spaces) / requests.n
+
+
+def sampled(requests: Stream, spaces: ArrayLike, rate: float, *, adjust: bool = True, seed: int = 0) -> Floats:
+    return miss_ratio.shards(requests, np.ones(requests.n), spaces, rate, adjust=adjust, seed=seed)
 
 
 @settings(max_examples=60, deadline=None)
 @given(requests=small(most=200))
 def test_the_curve_is_lru_s_at_every_size(requests: Stream) -> None:
-    found = miss_ratio.exact(requests).miss_ratio(range(14))
     if not requests.n:
-        assert np.isnan(found).all()
+        assert miss_ratio.curve(miss_ratio.distances(requests), np.ones(0), range(14)).tolist() == [0] * 14
         return
+    found = exact(requests, range(14))
     assert found == pytest.approx([1 - replay("lru", requests, size).mean() for size in range(14)])
     assert (np.diff(found) <= 1e-12).all()
-    distances = miss_ratio.byte_distances(requests)
-    assert found == pytest.approx([1 - ((distances >= 0) & (distances <= size)).mean() for size in range(14)])
+    assert exact(requests, [3, 1, 2]) == pytest.approx(found[[3, 1, 2]])
+
+
+@settings(max_examples=30, deadline=None)
+@given(requests=small(most=200), size=integers(1, 9))
+def test_one_size_is_counted_as_sizes_are(requests: Stream, size: int) -> None:
+    """What takes the quicker way when all sizes are equal, and the general way when one key more is of another size."""
+    alike = dataclasses.replace(requests, sizes=np.full(requests.keys, size, np.int64))
+    mixed = Stream(requests.ids, requests.times, np.append(alike.sizes, size + 1))
+    assert miss_ratio.distances(alike).tolist() == miss_ratio.distances(mixed).tolist()
 
 
 @settings(max_examples=30, deadline=None)
@@ -35,13 +55,13 @@ def test_byte_distances_count_each_key_once(requests: Stream) -> None:
     for k, x in enumerate(ids):
         expected.append(sum(int(requests.sizes[y]) for y in set(ids[last[x] : k])) if x in last else miss_ratio.NEVER)
         last[x] = k
-    assert miss_ratio.byte_distances(requests).tolist() == expected
+    assert miss_ratio.distances(requests).tolist() == expected
 
 
 def test_known_curve() -> None:
     """LRU at 1,000 of 20,000 Zipf(0.8) keys: 0.656 exact; Che's approximation of the same mix gives 0.655."""
     requests = zipf(20_000, 400_000)
-    (found,) = miss_ratio.exact(requests).miss_ratio([1_000])
+    (found,) = exact(requests, [1_000])
     assert found == pytest.approx(0.656, abs=0.003)
     assert found == pytest.approx(1 - replay("lru", requests, 1_000).mean())
     weight = np.arange(1, 20_001) ** -0.8
@@ -57,14 +77,14 @@ def test_shards_error_is_in_its_published_range() -> None:
     """At 8,000 sampled keys the mean error stays below 0.01 (Waldspurger et al. 2015); adjusted it is below the raw one at 2,000."""
     requests = zipf(40_000, 400_000)
     sizes = np.arange(200, 40_000, 200)
-    truth = miss_ratio.exact(requests).miss_ratio(sizes)
+    truth = exact(requests, sizes)
 
-    def error(found: miss_ratio.Histogram) -> float:
-        return float(np.abs(found.miss_ratio(sizes) - truth).mean())
+    def error(rate: float, *, seed: int, adjust: bool = True) -> float:
+        return float(np.abs(sampled(requests, sizes, rate, seed=seed, adjust=adjust) - truth).mean())
 
-    assert np.median([error(miss_ratio.shards(requests, 0.2, seed=seed)) for seed in range(5)]) < 0.01
-    raw = [error(miss_ratio.shards(requests, 0.05, seed=seed, adjust=False)) for seed in range(5)]
-    adjusted = [error(miss_ratio.shards(requests, 0.05, seed=seed)) for seed in range(5)]
+    assert np.median([error(0.2, seed=seed) for seed in range(5)]) < 0.01
+    raw = [error(0.05, seed=seed, adjust=False) for seed in range(5)]
+    adjusted = [error(0.05, seed=seed) for seed in range(5)]
     assert np.mean(adjusted) < 0.03 < np.mean(raw)
 
 
@@ -72,9 +92,9 @@ def test_known_errors_of_a_sample() -> None:
     """Of 20,000 Zipf(0.8) keys one in ten: a mean error of about 0.016 adjusted and 0.052 raw."""
     requests = zipf(20_000, 400_000)
     sizes = np.arange(100, 20_000, 100)
-    truth = miss_ratio.exact(requests).miss_ratio(sizes)
+    truth = exact(requests, sizes)
     adjusted, raw = (
-        np.mean([np.abs(miss_ratio.shards(requests, 0.1, seed=seed, adjust=adjust).miss_ratio(sizes) - truth).mean() for seed in range(6)])
+        np.mean([np.abs(sampled(requests, sizes, 0.1, seed=seed, adjust=adjust) - truth).mean() for seed in range(6)])
         for adjust in (True, False)
     )
     assert adjusted == pytest.approx(0.016, abs=0.008)
@@ -85,27 +105,20 @@ def test_spaces_of_a_sample_of_everything_are_exact() -> None:
     requests = dataclasses.replace(zipf(500, 5_000), sizes=np.arange(1, 501))
     counts = (np.arange(5_000) >= 1_000).astype(np.float64)  # the first ones were put before what is counted
     spaces = np.arange(0, 130_000, 5_000)
-    distances = miss_ratio.byte_distances(requests)
+    distances = miss_ratio.distances(requests)
     truth = [1 - counts[(distances >= 0) & (distances <= space)].sum() / 4_000 for space in spaces]
-    assert miss_ratio.byte_shards(requests, counts, spaces, 1.0) == pytest.approx(truth)
-    assert np.isnan(miss_ratio.byte_shards(requests, counts * 0, spaces, 1.0)).all()
+    assert miss_ratio.shards(requests, counts, spaces, 1.0) == pytest.approx(truth)
+    assert np.isnan(miss_ratio.shards(requests, counts * 0, spaces, 1.0)).all()
     with pytest.raises(ValueError, match="samples nothing"):
-        miss_ratio.byte_shards(requests, counts, spaces, 0.0)
-
-
-def test_a_sample_of_everything_is_exact() -> None:
-    requests = zipf(500, 5_000)
-    sizes = range(0, 500, 7)
-    truth = miss_ratio.exact(requests).miss_ratio(sizes)
-    assert miss_ratio.shards(requests, 1.0).miss_ratio(sizes) == pytest.approx(truth)
+        miss_ratio.shards(requests, counts, spaces, 0.0)
 
 
 def test_edges() -> None:
     one = stream(["a"])
-    assert miss_ratio.exact(one).miss_ratio([0, 1, 5]).tolist() == [1, 1, 1]
-    assert miss_ratio.exact(stream(["a"] * 4)).miss_ratio([0, 1]).tolist() == [1, 0.25]
+    assert exact(one, [0, 1, 5]).tolist() == [1, 1, 1]
+    assert exact(stream(["a"] * 4), [0, 1]).tolist() == [1, 0.25]
     for rate in (0.0, 1.5):
         with pytest.raises(ValueError, match="samples nothing"):
-            miss_ratio.shards(one, rate)
-    empty = miss_ratio.shards(one, 1e-7)
-    assert np.isnan(empty.miss_ratio([1])).all() or empty.miss_ratio([1])[0] == 1
+            sampled(one, [1], rate)
+    (empty,) = sampled(one, [1], 1e-7)
+    assert np.isnan(empty) or empty == 1
