@@ -26,6 +26,7 @@ from storage.store import Store
 TELEMETRY = "Telemetry database"
 SOURCES = (TELEMETRY,)
 MOST_RANKS = 100
+_MOST_BLOCKS = 150  # in which the rate is looked at: of a day, of ten minutes. When it changed is told elsewhere, in finer ones
 _SEASONS_MS = (86_400_000, 604_800_000, 1_209_600_000)  # a day, a week, two weeks
 
 
@@ -126,7 +127,7 @@ def load(
             mine, earlier = (one.fair for one in sides)
             equal = min(len(mine.rows), len(earlier.rows))
             texts = _to_embed(conn, mine, earlier) if embed and equal >= FEW else {}
-            cut = why.cut_in(conn, window, scope) if equal >= FEW else None
+            cut = why.cut_in(conn, window, scope, most_blocks=_MOST_BLOCKS) if equal >= FEW else None
             moved = 0.0 if cut is None else abs(cut[1].now_ratio - cut[1].before_ratio)
         vectors = NO_VECTORS
         if embed and texts:  # outside the snapshot: it may take seconds, and would keep the log from being folded in

@@ -14,8 +14,8 @@ from storage.reads.changes import Sample, number_of, of_sample, sample
 from storage.reads.window import Scope, Window, beside_namespace, lookups, picked, within
 
 MOST_ROWS = 8_000
-# Of a comparison that someone waits for: from 2,000 on each kind that counts is there, above 5,000 more tell nothing that is worth a wait.
-ENOUGH, MOST_BRIEF = 2_000, 5_000
+# Of a comparison that someone waits for: more than some thousands tell of smaller changes than are worth acting on.
+ENOUGH, MOST_BRIEF = 2_000, 4_000
 LEAST = 500  # by chance two samples' Kolmogorov-Smirnov distance is 0.086 at most, in 95 of 100: 0.1 is worth acting on
 FEWEST = 100  # below which nothing is compared
 # Rows of an index of samples that are passed over to find a part of the traffic, some 25 ms; of a small part four times as many.
@@ -66,7 +66,7 @@ class Mix:
 def mix(conn: Connection, window: Window, scope: Scope, *, count: int | None = None, thorough: bool = True) -> Mix:
     """Return about 8,000 of the window's lookups with a prompt, or all where there are fewer. count: of its lookups, where it is known.
 
-    thorough=False: as few as tell what is worth acting on, of which 2,000 to 5,000 are there as a rule, read within a bounded time.
+    thorough=False: as few as tell what is worth acting on, 2,000 to 4,000 as a rule, read within a bounded time.
     """
     number, mine = sample(conn, window, scope, most=MOST_ROWS, count=count) if thorough else _brief(conn, window, scope, count)
     # An exact hit has no candidate, whatever a sender recorded with it. A held-out one is a miss with its own entry; the indexes do not
