@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -22,6 +22,7 @@ FEWEST = 100  # below which nothing is compared
 PASSED = 80_000
 MOST_LOOKED_BRIEFLY = 20_000
 _STEPS = (1, *SAMPLE_STEPS)
+_DIGITS = 16  # of a SimHash
 MAX_SAMPLES = 200
 MOST_LOOKED = 100_000  # lookups that are looked through for what a sample has not: some 0.2 s
 MOST_FETCHED = 20_000  # of one namespace, whose rows are fetched one by one
@@ -113,48 +114,40 @@ def _brief(conn: Connection, window: Window, scope: Scope, count: int | None) ->
     return Sample(number, of_sample(window, scope, number))
 
 
-class AskedFor(NamedTuple):
-    """Which of the prompts were asked. every: one of so many lookups was looked through; 1 = all of the window."""
+class Seen(NamedTuple):
+    """What was asked for in a window. every: one of so many lookups was looked through; 1 = all of it."""
 
-    found: set[str]
+    prompts: frozenset[str]
+    simhashes: frozenset[str]
     every: int
 
 
-def asked(conn: Connection, window: Window, scope: Scope, prompts: Collection[str], *, read: Mix) -> AskedFor:
-    """Return which of at most some 8,000 prompts the window has, from its covering index; of a wide window from a dense sample of it.
+def seen(conn: Connection, window: Window, scope: Scope, *, read: Mix) -> Seen:
+    """Return the prompts and SimHashes of the window, from its covering index; of a wide window those of a dense sample of it.
 
     read: the window's mix. Of a part of the traffic no more lookups are looked through than it was read from, but of a namespace by the
     worker.
     """
-    if not _denser(scope, read):
-        return AskedFor({row.prompt_hash for row in (*read.rows, *read.left_out)}.intersection(prompts), read.stride)
-    number, mine = _looked(conn, window, scope, read)
-    if not prompts:
-        return AskedFor(set(), number)
-    query = select(lookups.c.prompt_hash).where(mine, lookups.c.prompt_hash.in_(prompts)).distinct()
-    return AskedFor(set(conn.execute(query).scalars()), number)
-
-
-def simhashes(conn: Connection, window: Window, scope: Scope, *, read: Mix) -> list[str]:
-    """Return the different SimHashes of the same lookups that `asked` looks through."""
-    if not _denser(scope, read):
-        return list({row.prompt_simhash for row in (*read.rows, *read.left_out) if len(row.prompt_simhash) == 16})
-    mine = _looked(conn, window, scope, read).condition
-    query = select(lookups.c.prompt_simhash).where(mine, func.length(lookups.c.prompt_simhash) == 16)
-    return list(conn.execute(query.distinct()).scalars())
-
-
-def _denser(scope: Scope, read: Mix) -> bool:
-    return scope == Scope(namespace=scope.namespace if read.thorough else None, purpose=scope.purpose)
-
-
-def _looked(conn: Connection, window: Window, scope: Scope, read: Mix) -> Sample:
-    """Return the lookups that are looked through."""
-    if not read.thorough:
+    named = scope.namespace is not None
+    if read.stride == 1 or scope != Scope(namespace=scope.namespace if read.thorough else None, purpose=scope.purpose):
+        found: Iterable[tuple[str, str]] = ((row.prompt_hash, row.prompt_simhash) for row in (*read.rows, *read.left_out))
+        return _told(found, read.stride)
+    if read.thorough:
+        number, mine = sample(conn, window, scope, most=MOST_FETCHED if named else MOST_LOOKED)
+    else:
         count = number_of(conn, window, scope)
         number = next((one for one in _STEPS if count // one <= MOST_LOOKED_BRIEFLY), _STEPS[-1])
-        return Sample(number, of_sample(window, scope, number))
-    return sample(conn, window, scope, most=MOST_LOOKED if scope.namespace is None else MOST_FETCHED)
+        mine = of_sample(window, scope, number)
+    rows = conn.execute(select(lookups.c.prompt_hash, lookups.c.prompt_simhash).where(mine))
+    return _told(((row[0], row[1]) for row in rows), number)
+
+
+def _told(pairs: Iterable[tuple[str, str]], every: int) -> Seen:
+    prompts, hashes = set(), set()
+    for prompt, simhash in pairs:
+        prompts.add(prompt)
+        hashes.add(simhash)
+    return Seen(frozenset(prompts), frozenset(one for one in hashes if len(one) == _DIGITS), every)
 
 
 def samples(conn: Connection, ids: Iterable[int]) -> dict[str, PromptSample]:

@@ -104,7 +104,7 @@ def _numbers(telemetry: Store, ops: Store, *, limit: int) -> dict[str, Any]:
                 for thorough in (False, True):
                     mix = mixes.mix(conn, window, scope, thorough=thorough)
                     found[f"mix {window} {scope} {thorough}"] = (mix.stride, [row._replace(id=0) for row in mix.rows])
-                    found[f"asked {window} {scope} {thorough}"] = mixes.asked(conn, window, scope, ("p", "q", "none"), read=mix)
+                    found[f"seen {window} {scope} {thorough}"] = mixes.seen(conn, window, scope, read=mix)
     return found
 
 
