@@ -15,12 +15,12 @@ from storage.reads.window import Scope, Window, beside_namespace, lookups, picke
 
 MOST_ROWS = 8_000
 # Of a comparison that someone waits for: more than some thousands tell of smaller changes than are worth acting on.
-ENOUGH, MOST_BRIEF = 2_000, 4_000
+ENOUGH, MOST_BRIEF = 1_500, 4_000
 LEAST = 500  # by chance two samples' Kolmogorov-Smirnov distance is 0.086 at most, in 95 of 100: 0.1 is worth acting on
-FEWEST = 100  # below which nothing is compared
+FEWEST = 130  # expected: fewer than 100, below which nothing is compared, then come once in 250 times
 # Rows of an index of samples that are passed over to find a part of the traffic, some 25 ms; of a small part four times as many.
 PASSED = 80_000
-MOST_LOOKED_BRIEFLY = 20_000
+MOST_LOOKED_BRIEFLY = 12_000
 _STEPS = (1, *SAMPLE_STEPS)
 _DIGITS = 16  # of a SimHash
 MAX_SAMPLES = 200
@@ -67,7 +67,7 @@ class Mix:
 def mix(conn: Connection, window: Window, scope: Scope, *, count: int | None = None, thorough: bool = True) -> Mix:
     """Return about 8,000 of the window's lookups with a prompt, or all where there are fewer. count: of its lookups, where it is known.
 
-    thorough=False: as few as tell what is worth acting on, 2,000 to 4,000 as a rule, read within a bounded time.
+    thorough=False: as few as tell what is worth acting on, 1,500 to 4,000 as a rule, read within a bounded time.
     """
     number, mine = sample(conn, window, scope, most=MOST_ROWS, count=count) if thorough else _brief(conn, window, scope, count)
     # An exact hit has no candidate, whatever a sender recorded with it. A held-out one is a miss with its own entry; the indexes do not
