@@ -22,6 +22,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the console's command sets it, before numpy is loaded
 
 from app.views import drift, drift_ahead, regret, why
+from app.wiring import settle
 from storage import analyses
 from storage.reads.window import Scope, Window
 from storage.rollups import NARROW
@@ -187,6 +188,7 @@ def report(telemetry: Store, ops: Store, *, now_ms: int, hours: float, scope: Sc
 
 
 def measure(folder: Path, runs: int, hours: list[float], *, raw: bool, only: tuple[str, ...] = ()) -> None:
+    settle()
     settings = _settings(folder)
     telemetry, ops = open_telemetry(settings, write=False), open_ops(settings)
     with telemetry.read() as connection:
