@@ -67,7 +67,7 @@ class Mix:
 def mix(conn: Connection, window: Window, scope: Scope, *, count: int | None = None, thorough: bool = True) -> Mix:
     """Return about 8,000 of the window's lookups with a prompt, or all where there are fewer. count: of its lookups, where it is known.
 
-    thorough=False: as few as tell what is worth acting on, 1,500 to 4,000 as a rule, read within a bounded time.
+    thorough=False: as few as tell what is worth acting on, 1,500 to 3,000, all where there are 4,000 or fewer, read within a bounded time.
     """
     number, mine = sample(conn, window, scope, most=MOST_ROWS, count=count) if thorough else _brief(conn, window, scope, count)
     # An exact hit has no candidate, whatever a sender recorded with it. A held-out one is a miss with its own entry; the indexes do not
@@ -110,7 +110,7 @@ def _brief(conn: Connection, window: Window, scope: Scope, count: int | None) ->
         step = 1
     if step == 1 and count <= MOST_BRIEF:
         return Sample(1, and_(beside_namespace(window, scope), lookups.c.cache_kind == "response"))
-    number = step * max(1, -(-(count // step) // MOST_BRIEF))
+    number = step * max(1, -(-(count // step) // (2 * ENOUGH)))
     return Sample(number, of_sample(window, scope, number))
 
 
@@ -143,11 +143,8 @@ def seen(conn: Connection, window: Window, scope: Scope, *, read: Mix) -> Seen:
 
 
 def _told(pairs: Iterable[tuple[str, str]], every: int) -> Seen:
-    prompts, hashes = set(), set()
-    for prompt, simhash in pairs:
-        prompts.add(prompt)
-        hashes.add(simhash)
-    return Seen(frozenset(prompts), frozenset(one for one in hashes if len(one) == _DIGITS), every)
+    different = set(pairs)
+    return Seen(frozenset(one for one, _ in different), frozenset(one for _, one in different if len(one) == _DIGITS), every)
 
 
 def samples(conn: Connection, ids: Iterable[int]) -> dict[str, PromptSample]:
