@@ -90,12 +90,16 @@ def findings(served: Sequence[Served], *, most: int = 5) -> list[Finding]:
             by_entry.setdefault(one.entry, []).append(one)
         if one.cluster:
             by_cluster.setdefault(one.cluster, []).append(one)
-    collapsed = [_finding("collapse", entry, rows) for entry, rows in by_entry.items() if _different(rows) >= COLLAPSE]
-    scattered = [_finding("scatter", cluster, rows) for cluster, rows in by_cluster.items() if _different(rows) >= SCATTER and _alone(rows)]
+    collapsed = [_finding("collapse", entry, rows) for entry, rows in by_entry.items() if _many(rows, COLLAPSE)]
+    scattered = [_finding("scatter", cluster, rows) for cluster, rows in by_cluster.items() if _many(rows, SCATTER) and _alone(rows)]
     return [
         *sorted(collapsed, key=lambda one: (-one.prompts, one.of))[:most],
         *sorted(scattered, key=lambda one: (-one.entries, one.of))[:most],
     ]
+
+
+def _many(rows: Sequence[Served], least: int) -> bool:
+    return len(rows) >= least and _different(rows) >= least
 
 
 def _different(rows: Sequence[Served]) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,8 @@ Ints = NDArray[np.int64]
 BLOCKS = 12  # parts of a window that are moved as one: a burst within a part cannot look like a change
 DRAWS = 499
 MOST_KINDS = 600  # the rarest are put together above it
+MOST_HASHED = 400  # of each window, whose SimHashes are compared pair by pair
+_BITS = 64  # of a SimHash
 _GRID = 256  # points at which two distributions of a number are compared
 
 
@@ -44,27 +48,49 @@ def thinned(n: int, wanted: int) -> Ints:
     return np.asarray(np.arange(wanted) * n // max(wanted, 1), dtype=np.int64)
 
 
-Statistic = Callable[[Floats, Floats], Floats]
+class Statistic(NamedTuple):
+    """A sum over kinds: what one of them adds, and what the sum says.
+
+    parts: of a kind's counts in the later and the earlier window (arrays of one shape), the windows' sizes and the number of kinds.
+    """
+
+    parts: Callable[[Floats, Floats, float, float, int], Floats]
+    told: Callable[[Floats], Floats]
 
 
 def of_kinds(before: Ints, now: Ints, statistic: Statistic, *, seed: int = 0) -> Change | None:
     """Return the change of a mix. before, now: kind of each observation in the order of time, any length, thinned to equal n.
 
-    None when a side is empty.
+    Kinds are numbered whatever window they are of: the rarest are put together by count, then by number, and would else be the later one's.
+    None when a side has fewer than BLOCKS. n is a multiple of these: every deal of blocks is then one of as many observations.
     """
-    n = min(len(before), len(now))
+    n = _equal(before, now)
     if not n:
         return None
     before, now = before[thinned(len(before), n)], now[thinned(len(now), n)]
     kinds, codes = np.unique(np.concatenate([before, now]), return_inverse=True)
     codes, size = _folded(codes, len(kinds))
     table = _table(codes[:n], codes[n:], n, size)
-    return _judge(_dealt(table, statistic), n, seed)
+    whole = table.sum(axis=0)
+    # A kind with w in both has 0 … w in the later one: what it adds is reckoned for each of these once, and looked up.
+    first = np.concatenate([[0], np.cumsum(whole + 1)[:-1]])
+    possible = np.concatenate([np.arange(w + 1) for w in whole])
+    other = np.repeat(whole, (whole + 1).astype(np.int64)) - possible
+
+    def of(mask: Floats) -> Floats:
+        later = float(mask[0].sum()) * n / BLOCKS
+        added = statistic.parts(possible, other, later, 2 * n - later, size)
+        return statistic.told(np.take(added, (mask @ table + first).astype(np.intp)).sum(axis=1))
+
+    return _judge(of, n, seed)
 
 
 def of_numbers(before: Floats, now: Floats, *, seed: int = 0) -> Change | None:
-    """Return the change of a number's distribution: Kolmogorov and Smirnov's distance, 0..1, on a grid of pooled quantiles."""
-    n = min(len(before), len(now))
+    """Return the change of a number's distribution: Kolmogorov and Smirnov's distance, 0..1, on a grid of pooled quantiles.
+
+    None when a side has fewer than BLOCKS.
+    """
+    n = _equal(before, now)
     if not n:
         return None
     before, now = before[thinned(len(before), n)], now[thinned(len(now), n)]
@@ -72,10 +98,23 @@ def of_numbers(before: Floats, now: Floats, *, seed: int = 0) -> Change | None:
     # A value belongs to the first point of the grid at or above it.
     places = [np.searchsorted(grid, side, side="left") for side in (before, now)]
     table = np.cumsum(_table(places[0], places[1], n, len(grid)), axis=1)
-    return _judge(_dealt(table, ks_rows), n, seed)
+    whole = table.sum(axis=0)
+
+    def of(mask: Floats) -> Floats:
+        later = float(mask[0].sum()) * n / BLOCKS
+        share = 1 / later + 1 / (2 * n - later)  # c / later - (whole - c) / the rest
+        apart = mask @ (table * share) - whole / (2 * n - later)
+        return np.asarray(np.maximum(apart.max(axis=1), -apart.min(axis=1)))
+
+    return _judge(of, n, seed)
 
 
-def of_hashes(before: NDArray[np.uint64], now: NDArray[np.uint64], *, most: int = 400, seed: int = 0) -> Change | None:
+def _equal(before: Ints | Floats, now: Ints | Floats) -> int:
+    """Return how many observations of each window are compared."""
+    return min(len(before), len(now)) // BLOCKS * BLOCKS
+
+
+def of_hashes(before: NDArray[np.uint64], now: NDArray[np.uint64], *, most: int = MOST_HASHED, seed: int = 0) -> Change | None:
     """Return the change of prompts as vectors: unbiased MMD^2 on 64-bit SimHashes, kernel exp(-Hamming / median).
 
     before, now: SimHashes in the order of time, as unsigned 64-bit integers; `most` of each, evenly spread. 0 = one distribution.
@@ -85,9 +124,11 @@ def of_hashes(before: NDArray[np.uint64], now: NDArray[np.uint64], *, most: int 
     if n < 2 * BLOCKS:
         return None
     codes = np.concatenate([before[thinned(len(before), n)], now[thinned(len(now), n)]]).astype(np.uint64)
-    distance = np.bitwise_count(codes[:, None] ^ codes[None, :]).astype(np.float64)
-    apart = distance[np.triu_indices(len(codes), 1)]
-    return _mmd(np.exp(-distance / max(1.0, float(np.median(apart)))), n, seed)
+    distance = np.bitwise_count(codes[:, None] ^ codes[None, :])
+    pairs = np.bincount(distance.ravel(), minlength=_BITS + 1)
+    pairs[0] -= len(codes)  # each with itself
+    middle = np.searchsorted(np.cumsum(pairs), np.array([pairs.sum() // 2 - 1, pairs.sum() // 2]), side="right")
+    return _mmd(np.exp(-np.arange(_BITS + 1) / max(1.0, float(middle.mean())))[distance], n, seed)
 
 
 def of_vectors(before: NDArray[np.float32], now: NDArray[np.float32], *, most: int = 400, seed: int = 0) -> Change | None:
@@ -108,9 +149,10 @@ def of_vectors(before: NDArray[np.float32], now: NDArray[np.float32], *, most: i
 def _mmd(kernel: Floats, n: int, seed: int) -> Change:
     """Return the unbiased MMD^2 of the first n from the last n rows of a kernel, shape (2 n, 2 n), and its chance."""
     np.fill_diagonal(kernel, 0.0)
-    member = np.zeros((2 * n, 2 * BLOCKS))
-    member[np.arange(2 * n), np.concatenate([blocks(n), BLOCKS + blocks(n)])] = 1
-    sums, sizes = member.T @ kernel @ member, member.sum(axis=0)
+    member = np.concatenate([blocks(n), BLOCKS + blocks(n)])
+    firsts = np.searchsorted(member, np.arange(2 * BLOCKS))
+    sums = np.add.reduceat(np.add.reduceat(kernel, firsts, axis=0), firsts, axis=1)
+    sizes = np.bincount(member).astype(np.float64)
 
     def mmd(mask: Floats) -> Floats:
         other = 1 - mask
@@ -125,24 +167,12 @@ def _mmd(kernel: Floats, n: int, seed: int) -> Change:
 
 def _table(before: Ints, now: Ints, n: int, size: int) -> Floats:
     """Return counts by block and kind, shape (2 BLOCKS, size): the earlier window's blocks first."""
-    table = np.zeros((2 * BLOCKS, size))
-    np.add.at(table, (blocks(n), before), 1)
-    np.add.at(table, (BLOCKS + blocks(n), now), 1)
-    return table
-
-
-def _dealt(table: Floats, statistic: Statistic) -> Callable[[Floats], Floats]:
-    """Return the statistic of masks over the table's blocks. Counts are whole numbers: what is not in the one window is in the other."""
-    whole = table.sum(axis=0)
-
-    def of(mask: Floats) -> Floats:
-        now = mask @ table
-        return statistic(now, whole - now)
-
-    return of
+    places = np.concatenate([blocks(n), BLOCKS + blocks(n)]) * size + np.concatenate([before, now])
+    return np.bincount(places, minlength=2 * BLOCKS * size).reshape(2 * BLOCKS, size).astype(np.float64)
 
 
 def _folded(codes: Ints, size: int) -> tuple[Ints, int]:
+    """Return the kinds with the rarest put together; of equally rare ones those of higher number, whichever window they are of."""
     if size <= MOST_KINDS:
         return codes, size
     order = np.argsort(-np.bincount(codes, minlength=size), kind="stable")
@@ -152,70 +182,59 @@ def _folded(codes: Ints, size: int) -> tuple[Ints, int]:
 
 
 def _judge(statistic: Callable[[Floats], Floats], n: int, seed: int) -> Change:
-    """Deal all blocks anew DRAWS times. A mask (d, 2 BLOCKS) says which blocks are the later window."""
-    rng = np.random.default_rng(seed)
-    seen = np.concatenate([np.zeros(BLOCKS), np.ones(BLOCKS)])
-    dealt = np.argsort(rng.random((DRAWS, 2 * BLOCKS)), axis=1) < BLOCKS
-    null = statistic(dealt.astype(np.float64))
-    effect = float(statistic(seen[None, :])[0])
-    persists = _persists(statistic, rng)
+    """Deal all blocks anew DRAWS times. A mask (d, 2 BLOCKS) says which blocks are the later window.
+
+    A half of the later window that holds the change is far from the rest even though the rest holds the other half.
+    """
+    wholes, halves = _masks(seed)
+    found, parts = statistic(wholes), statistic(halves)
+    effect, null = float(found[0]), found[1:]
+    persists = bool(np.all(parts[:2] > np.quantile(parts[2:], 0.9)))
     p_value = float((np.count_nonzero(null >= effect - 1e-12) + 1) / (DRAWS + 1))
     return Change(effect, float(np.quantile(null, 0.95)), p_value, n, persists, float(np.median(null)))
 
 
-def _persists(statistic: Callable[[Floats], Floats], rng: np.random.Generator) -> bool:
-    """Return whether each half of the later window, against all other blocks, is further away than nine in ten deals of its size.
-
-    A half that holds the change is far from the rest even though the rest holds the other half.
-    """
+@lru_cache(maxsize=1)  # panels of one comparison are dealt alike
+def _masks(seed: int) -> tuple[Floats, Floats]:
+    """Return masks of the later window and DRAWS deals of its size, and of its two halves and a third as many deals of theirs."""
+    rng = np.random.default_rng(seed)
     half = BLOCKS // 2
+    seen = np.concatenate([np.zeros(BLOCKS), np.ones(BLOCKS)])
     halves = np.zeros((2, 2 * BLOCKS))
     halves[0, BLOCKS : BLOCKS + half], halves[1, BLOCKS + half :] = 1, 1
-    dealt = np.argsort(rng.random((DRAWS // 3, 2 * BLOCKS)), axis=1) < half
-    return bool(np.all(statistic(halves) > np.quantile(statistic(dealt.astype(np.float64)), 0.9)))
+    wholes, parts = (np.argsort(rng.random((draws, 2 * BLOCKS)), axis=1) < size for draws, size in ((DRAWS, BLOCKS), (DRAWS // 3, half)))
+    return np.vstack([seen, wholes]), np.vstack([halves, parts])
 
 
-def js_rows(now: Floats, before: Floats) -> Floats:
-    """Return the Jensen-Shannon divergence of each row's counts, bits, 0..1, shape (d,).
-
-    Source: Lin, IEEE Transactions on Information Theory 37 (1), 1991.
-    """
-    p, q = (side / np.maximum(side.sum(axis=1, keepdims=True), 1) for side in (now, before))
-    parts = [_log2_sum(side) for side in (p, q, (p + q) / 2)]
-    return np.asarray(np.clip((parts[0] + parts[1]) / 2 - parts[2], 0.0, 1.0))
+def _js(now: Floats, before: Floats, a: float, b: float, kinds: int) -> Floats:
+    p, q = now / a, before / b
+    return np.asarray((_p_log2_p(p) + _p_log2_p(q)) / 2 - _p_log2_p((p + q) / 2))
 
 
-def _log2_sum(shares: Floats) -> Floats:
-    """Return the sum of p log2 p over each row; 0 log2 0 = 0."""
-    logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
-    return np.asarray((shares * logs).sum(axis=1))
+def _p_log2_p(shares: Floats) -> Floats:
+    """Return p log2 p of each share; 0 log2 0 = 0."""
+    return np.asarray(shares * np.log2(np.where(shares > 0, shares, 1.0)))
 
 
-def psi_rows(now: Floats, before: Floats) -> Floats:
-    """Return the population stability index of each row's counts, nats, half an observation added to every kind, shape (d,).
-
-    No fixed limit fits: chance alone gives about (1/n1 + 1/n2) times a chi-square of kinds - 1 degrees of freedom.
-    """
-    p, q = ((side + 0.5) / (side + 0.5).sum(axis=1, keepdims=True) for side in (now, before))
-    return np.asarray(((p - q) * np.log(p / q)).sum(axis=1))
+def _psi(now: Floats, before: Floats, a: float, b: float, kinds: int) -> Floats:
+    p, q = (now + 0.5) / (a + 0.5 * kinds), (before + 0.5) / (b + 0.5 * kinds)
+    return np.asarray((p - q) * np.log(p / q))
 
 
-def entropy_rows(now: Floats, before: Floats) -> Floats:
-    """Return the size of the change of entropy of each row's counts, bits, with Miller and Madow's term, shape (d,)."""
-    return np.asarray(np.abs(_bits(now) - _bits(before)))
+def _entropy(now: Floats, before: Floats, a: float, b: float, kinds: int) -> Floats:
+    def bits(counts: Floats, total: float) -> Floats:
+        return np.asarray(((counts > 0) - 1 / kinds) / (2 * total * np.log(2)) - _p_log2_p(counts / total))
+
+    return bits(now, a) - bits(before, b)
 
 
-def _bits(counts: Floats) -> Floats:
-    total = np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    shares = counts / total
-    plug_in = -_log2_sum(shares)
-    return np.asarray(plug_in + np.maximum(np.count_nonzero(counts, axis=1) - 1, 0) / (2 * total[:, 0] * np.log(2)))
-
-
-def ks_rows(now: Floats, before: Floats) -> Floats:
-    """Return the largest distance of each row's cumulated counts, 0..1, shape (d,)."""
-    p, q = (side / np.maximum(side[:, -1:], 1) for side in (now, before))
-    return np.asarray(np.abs(p - q).max(axis=1))
+# Jensen and Shannon's divergence, bits, 0..1. Source: Lin, IEEE Transactions on Information Theory 37 (1), 1991.
+JS = Statistic(_js, lambda found: np.clip(np.round(found, 12), 0.0, 1.0))
+# The population stability index, nats, half an observation added to every kind. No fixed limit fits: chance alone gives about
+# (1/n1 + 1/n2) times a chi-square of kinds - 1 degrees of freedom.
+PSI = Statistic(_psi, np.asarray)
+# The size of the change of entropy, bits, with Miller and Madow's term.
+ENTROPY = Statistic(_entropy, np.abs)
 
 
 def adjusted(p_values: Sequence[float]) -> list[float]:

@@ -112,6 +112,5 @@ def rarefied(counts: ArrayLike, n: int, *, draws: int = 20, seed: int = 0) -> fl
         whole = entropy(values)
         return whole.plug_in_bits if whole else None
     rng = np.random.default_rng(seed)
-    samples = rng.multivariate_hypergeometric(values, n, size=draws)
-    found = [entropy(sample) for sample in samples]
-    return float(np.mean([one.plug_in_bits for one in found if one]))
+    shares = rng.multivariate_hypergeometric(values, n, size=draws) / n
+    return float(-(shares * np.log2(np.where(shares > 0, shares, 1.0))).sum() / draws)

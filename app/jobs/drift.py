@@ -79,7 +79,7 @@ def _compare(  # noqa: PLR0917 - one call
 ) -> analyses.Analysis:
     window = Window.of(now - LENGTH_MS[horizon], now)
     scope = Scope() if kind == KIND_ALL else Scope(namespace=namespace)
-    view = drift.load(lambda: telemetry, window=window, scope=scope, window_name="this time", embed=vectors.of)
+    view = drift.load(lambda: telemetry, window=window, scope=scope, window_name="this time", embed=vectors.of, thorough=True)
     told = None if view.failures else as_json(view)
     parameters = {"embedder": view.embedder, "why_no_vectors": view.why_no_vectors}
     return analyses.Analysis(kind, namespace, horizon, ctx.clock(), window.start_ms, window.end_ms, lookups, parameters, told)

@@ -12,7 +12,7 @@ import streamlit as st
 
 from app.adapters.base import EngineAdapter
 from app.config import Config, load
-from app.wiring import Wiring
+from app.wiring import Wiring, settle
 from collectors.prometheus.families import Families
 from collectors.prometheus.families import load as load_families
 from storage.store import Store
@@ -20,6 +20,7 @@ from storage.store import Store
 
 @st.cache_resource(show_spinner=False)
 def wiring() -> Wiring:
+    settle()
     return Wiring(load(os.environ))
 
 

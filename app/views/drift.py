@@ -26,6 +26,7 @@ from storage.store import Store
 TELEMETRY = "Telemetry database"
 SOURCES = (TELEMETRY,)
 MOST_RANKS = 100
+_MOST_BLOCKS = 150  # in which the rate is looked at: of a day, of ten minutes. When it changed is told elsewhere, in finer ones
 _SEASONS_MS = (86_400_000, 604_800_000, 1_209_600_000)  # a day, a week, two weeks
 
 
@@ -112,17 +113,21 @@ def load(
     before: Window | None = None,
     before_name: str = "the period before",
     embed: Embed | None = None,
+    thorough: bool = False,
 ) -> Drift:
-    """Compare the window with another one of its length; None = the one before it. embed: makes vectors of texts, off the page."""
+    """Compare the window with another one of its length; None = the one before it. embed: makes vectors of texts, off the page.
+
+    thorough: by the worker, of more lookups; else within what a page has.
+    """
     compared = before or window.previous
 
     def read() -> Drift:
         with telemetry().read() as conn:
-            sides = tuple(evenly.read(conn, one, scope) for one in (window, compared))
+            sides = tuple(evenly.read(conn, one, scope, thorough=thorough) for one in (window, compared))
             mine, earlier = (one.fair for one in sides)
             equal = min(len(mine.rows), len(earlier.rows))
             texts = _to_embed(conn, mine, earlier) if embed and equal >= FEW else {}
-            cut = why.cut_in(conn, window, scope) if equal >= FEW else None
+            cut = why.cut_in(conn, window, scope, most_blocks=_MOST_BLOCKS) if equal >= FEW else None
             moved = 0.0 if cut is None else abs(cut[1].now_ratio - cut[1].before_ratio)
         vectors = NO_VECTORS
         if embed and texts:  # outside the snapshot: it may take seconds, and would keep the log from being folded in
@@ -134,11 +139,12 @@ def load(
         season = None
         if equal >= FEW:
             panels = judge(mine, earlier, alike[0], vectors, None if sides[0].counts.skewed else moved)
-        if compared == window.previous and any(panel.certain and panel.large for panel in panels):
+        # The hit rate is judged within this time: the clock has no say in it.
+        if compared == window.previous and any(panel.certain and panel.large and panel.key != "hit_rate" for panel in panels):
             season = season_of(window)
         if season is not None:
             with telemetry().read() as conn:
-                other = evenly.read(conn, season, scope).fair
+                other = evenly.read(conn, season, scope, thorough=thorough).fair
                 texts = _to_embed(conn, other) if vectors.of else {}
             more = embed(texts) if embed and texts else NO_VECTORS
             both = replace(vectors, of={**vectors.of, **more.of})

@@ -93,8 +93,10 @@ def _changes(
     """Return the change of each panel asked for. `psi` is the mix's other measure."""
 
     def codes(name: Callable[[Asked], str]) -> tuple[drift.Ints, drift.Ints]:
-        known: dict[str, int] = {}
-        sides = [np.array([known.setdefault(name(row), len(known)) for row in mix.rows], dtype=np.int64) for mix in (earlier, mine)]
+        """Return the kinds numbered by name, not by who came first: of equally rare ones the lower numbers keep a place of their own."""
+        named = [[name(row) for row in mix.rows] for mix in (earlier, mine)]
+        number = {one: place for place, one in enumerate(sorted({*named[0], *named[1]}))}
+        sides = [np.array([number[one] for one in side], dtype=np.int64) for side in named]
         return sides[0], sides[1]
 
     grouped = codes(lambda row: group[row.prompt_hash]) if {"mix", "psi"} & set(keys) else None
@@ -104,7 +106,7 @@ def _changes(
 
     def prompts() -> Change | None:
         before, now = codes(lambda row: row.prompt_hash)
-        return drift.of_kinds(before, now, drift.entropy_rows)
+        return drift.of_kinds(before, now, drift.ENTROPY)
 
     def numbers(of: Callable[[Asked], float | None]) -> list[drift.Floats]:
         return [np.array([value for row in mix.rows if (value := of(row)) is not None], dtype=np.float64) for mix in (earlier, mine)]
@@ -116,12 +118,14 @@ def _changes(
         if vectors.of:
             told = [[vectors.of[row.prompt_hash] for row in thinned(mix) if row.prompt_hash in vectors.of] for mix in (earlier, mine)]
             return drift.of_vectors(np.stack(told[0]), np.stack(told[1]))
-        sides = [parse([row.prompt_simhash for row in mix.rows if len(row.prompt_simhash) == 16]) for mix in (earlier, mine)]
-        return drift.of_hashes(sides[0].astype(np.uint64), sides[1].astype(np.uint64)) if min(map(len, sides)) >= FEW else None
+        hashes = [[row.prompt_simhash for row in mix.rows if len(row.prompt_simhash) == 16] for mix in (earlier, mine)]
+        n = min(drift.MOST_HASHED, *map(len, hashes))
+        sides = [parse([side[at] for at in drift.thinned(len(side), n)]) for side in hashes]
+        return drift.of_hashes(*sides) if n >= FEW else None
 
     asked: dict[str, Callable[[], Change | None]] = {
-        "mix": lambda: kinds(drift.js_rows),
-        "psi": lambda: kinds(drift.psi_rows),
+        "mix": lambda: kinds(drift.JS),
+        "psi": lambda: kinds(drift.PSI),
         "vectors": as_vectors,
         "entropy": prompts,
         "similarity": lambda: compared(numbers(lambda row: row.similarity)),

@@ -34,15 +34,15 @@ class Even:
         return _NOTHING if self.refused else self.mix
 
 
-def read(conn: Connection, window: Window, scope: Scope) -> Even:
-    """Return the window's mix. Where lookups were kept with several known probabilities, thinned to the least of them.
+def read(conn: Connection, window: Window, scope: Scope, *, thorough: bool) -> Even:
+    """Return the window's mix, as `reads.mix` does. Where lookups were kept with several known probabilities, thinned to the least of them.
 
     Each lookup kept with p stays with the chance least / p: all that stay were then kept with one probability, so every statistic of
     them is one of all lookups, at the price of n. The draw is the same for the same lookups.
     """
     counts = count((row.outcome, row.lookups) for row in hit_rate.totals(conn, window, scope) if row.cache_kind == rates.RESPONSE)
     counts = rates.weighed(conn, window, scope, counts)
-    found = reads.mix(conn, window, scope, count=counts.total)
+    found = reads.mix(conn, window, scope, count=counts.total, thorough=thorough)
     if counts.untold or not counts.skewed:
         return Even(found, counts)
     least = min(one.ratio for one in counts.sampled if one.ratio)

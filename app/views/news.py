@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,8 +38,8 @@ def news(conn: Connection, mine: Mix, other: Mix, group: Mapping[str, str], *, o
         return News()
     counts = Counter(row.prompt_hash for row in mine.rows)
     known = {row.prompt_hash for row in other.rows}
-    asked = reads.asked(conn, of, scope, counts.keys() - known, read=other)
-    known |= asked.found
+    seen = reads.seen(conn, of, scope, read=other)
+    known |= seen.prompts
     kinds: dict[str, dict[str, int]] = {}
     held = {group[name] for name in known if name in group}
     for name, n in counts.items():
@@ -47,15 +47,15 @@ def news(conn: Connection, mine: Mix, other: Mix, group: Mapping[str, str], *, o
             kinds.setdefault(group[name], {})[name] = n
     ranked = sorted(kinds.items(), key=lambda one: (-sum(one[1].values()), min(one[1])))
     if clustered and kinds and other.stride > 1:  # else every cluster of that window is known
-        ranked = _without_like(ranked, reads.simhashes(conn, of, scope, read=other))
+        ranked = _without_like(ranked, seen.simhashes)
     told = [(sum(each.values()), len(each), top(each, _SAMPLES)) for _, each in ranked[:MOST]]
-    return News(tuple(told), sum(n for name, n in counts.items() if name not in known), asked.every)
+    return News(tuple(told), sum(n for name, n in counts.items() if name not in known), seen.every)
 
 
-def _without_like(ranked: list[tuple[str, dict[str, int]]], hashes: list[str]) -> list[tuple[str, dict[str, int]]]:
+def _without_like(ranked: list[tuple[str, dict[str, int]]], hashes: Collection[str]) -> list[tuple[str, dict[str, int]]]:
     """Return the clusters to whose leader none of these SimHashes is like, as many as are listed. A leader is a SimHash or a prompt."""
     try:
-        codes = parse(hashes)
+        codes = parse(sorted(hashes))
     except ValueError:
         return ranked
     kept = []

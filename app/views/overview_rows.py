@@ -40,7 +40,8 @@ def _share(traffic: Traffic, label: str, outcomes: tuple[str, ...], *, up_is_goo
         detail = f"{words.count(share.k)} of {words.count(share.n)}, {rates.labelled(traffic.over(outcomes), share)}"
     good = None if change is None or causes.doubt(change) or up_is_good is None else (change.ratio > 0) == up_is_good
     course = [bucket.counts.share(*outcomes) for bucket in traffic.buckets]
-    spark = "" if traffic.counts.skewed else words.spark([None if part is None else part.ratio for part in course], top=1.0)
+    ratios, sizes = [None if part is None else part.ratio for part in course], [0 if part is None else part.n for part in course]
+    spark = "" if traffic.counts.skewed else words.spark(ratios, top=1.0, weights=sizes)
     return Dial(label, words.percent(share), detail, causes.told(change), good, spark=spark)
 
 

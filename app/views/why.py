@@ -92,9 +92,9 @@ def cut_of(rows: Sequence[Count], window: Window, step_ms: int) -> tuple[int, Cu
     return (times[worth[-1].at], worth[-1]) if worth else None
 
 
-def cut_in(conn: Connection, window: Window, scope: Scope) -> tuple[int, Cut] | None:
-    """Return when the rate last changed within the window, in at most 360 blocks, as `cut_of` does; None where none can be told."""
-    step = coarse(window, _MOST_BLOCKS)
+def cut_in(conn: Connection, window: Window, scope: Scope, *, most_blocks: int = _MOST_BLOCKS) -> tuple[int, Cut] | None:
+    """Return when the rate last changed within the window, in so many blocks, as `cut_of` does; None where none can be told."""
+    step = coarse(window, most_blocks)
     rows = hit_rate.series(conn, window, scope, step_ms=step)
     return None if _of_series(conn, window, scope, rows).skewed else cut_of(rows, window, step)
 

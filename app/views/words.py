@@ -139,13 +139,17 @@ def name(text: str, limit: int = 48) -> str:
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
-def spark(values: Sequence[float | None], *, top: float, most: int = 15) -> str:
-    """Return the course of values in 0…top as block characters, the mean of each part; a dot where there is none."""
+def spark(values: Sequence[float | None], *, top: float, most: int = 15, weights: Sequence[float] | None = None) -> str:
+    """Return the course of values in 0…top as block characters, the mean of each part; a dot where there is none.
+
+    weights: above 0, of each value that is there, a ratio's n; None = all alike.
+    """
     part = max(1, -(-len(values) // most))
     drawn = []
+    weighed = list(zip(values, [1.0] * len(values) if weights is None else weights, strict=True))
     for at in range(0, len(values), part):
-        known = [value for value in values[at : at + part] if value is not None]
-        level = sum(known) / len(known) / top if known and top > 0 else 0.0
+        known = [(value, weight) for value, weight in weighed[at : at + part] if value is not None]
+        level = sum(value * weight for value, weight in known) / sum(weight for _, weight in known) / top if known and top > 0 else 0.0
         drawn.append(_BLOCKS[min(7, int(level * 8))] if known else "·")
     return "".join(drawn)
 

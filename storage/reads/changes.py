@@ -44,11 +44,11 @@ def sample(conn: Connection, window: Window, scope: Scope, *, most: int, count: 
     small a part for that, its own index is read; of another part fewer lookups. count: of all its lookups, where that is known.
     """
     if count is None:
-        count = _number_of(conn, window, scope)
+        count = number_of(conn, window, scope)
     wanted = max(1, -(-count // most))
     if wanted == 1 or scope == Scope(purpose=scope.purpose):
         return Sample(every(wanted), of_sample(window, scope, every(wanted)))
-    whole = _number_of(conn, window, Scope(purpose=scope.purpose))
+    whole = number_of(conn, window, Scope(purpose=scope.purpose))
     number = every(max(wanted, -(-whole // _MOST_PASSED)))
     if count // number < min(_ENOUGH, most):
         if scope.namespace is not None:
@@ -65,7 +65,8 @@ def of_sample(window: Window, scope: Scope, number: int) -> ColumnElement[bool]:
     return and_(mine, lookups.c.cache_kind == "response", sampled(number))
 
 
-def _number_of(conn: Connection, window: Window, scope: Scope) -> int:
+def number_of(conn: Connection, window: Window, scope: Scope) -> int:
+    """Return how many lookups of the response cache the window and scope have."""
     return sum(row.lookups for row in hit_rate.totals(conn, window, scope) if row.cache_kind == "response")
 
 

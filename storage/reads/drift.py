@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, func, or_, select
 
-from storage.reads.changes import Sample, sample
-from storage.reads.window import Scope, Window, lookups, picked
+from storage.models import SAMPLE_STEPS
+from storage.reads.changes import Sample, number_of, of_sample, sample
+from storage.reads.window import Scope, Window, beside_namespace, lookups, picked, within
 
 MOST_ROWS = 8_000
+# Of a comparison that someone waits for: more than some thousands tell of smaller changes than are worth acting on.
+ENOUGH, MOST_BRIEF = 1_500, 4_000
+LEAST = 500  # by chance two samples' Kolmogorov-Smirnov distance is 0.086 at most, in 95 of 100: 0.1 is worth acting on
+FEWEST = 130  # expected: fewer than 100, below which nothing is compared, then come once in 250 times
+# Rows of an index of samples that are passed over to find a part of the traffic, some 25 ms; of a small part four times as many.
+PASSED = 80_000
+MOST_LOOKED_BRIEFLY = 12_000
+_STEPS = (1, *SAMPLE_STEPS)
+_DIGITS = 16  # of a SimHash
 MAX_SAMPLES = 200
 MOST_LOOKED = 100_000  # lookups that are looked through for what a sample has not: some 0.2 s
 MOST_FETCHED = 20_000  # of one namespace, whose rows are fetched one by one
@@ -45,17 +55,21 @@ class Asked(NamedTuple):
 class Mix:
     """Lookups of a window in the order of time, those of one millisecond by their own ids. stride: one in so many was read.
 
-    left_out: those that were read and must not count.
+    left_out: those that were read and must not count. thorough: read by the worker, which looks through more for what is not here.
     """
 
     rows: tuple[Asked, ...]
     stride: int
     left_out: tuple[Asked, ...] = ()
+    thorough: bool = True
 
 
-def mix(conn: Connection, window: Window, scope: Scope, *, count: int | None = None) -> Mix:
-    """Return about 8,000 of the window's lookups with a prompt, or all where there are fewer. count: of its lookups, where it is known."""
-    number, mine = sample(conn, window, scope, most=MOST_ROWS, count=count)
+def mix(conn: Connection, window: Window, scope: Scope, *, count: int | None = None, thorough: bool = True) -> Mix:
+    """Return about 8,000 of the window's lookups with a prompt, or all where there are fewer. count: of its lookups, where it is known.
+
+    thorough=False: as few as tell what is worth acting on, 1,500 to 3,000, all where there are 4,000 or fewer, read within a bounded time.
+    """
+    number, mine = sample(conn, window, scope, most=MOST_ROWS, count=count) if thorough else _brief(conn, window, scope, count)
     # An exact hit has no candidate, whatever a sender recorded with it. A held-out one is a miss with its own entry; the indexes do not
     # have that it was held out, and nothing else that is like itself is a miss, but for a veto.
     own = or_(lookups.c.outcome == "exact_hit", and_(lookups.c.outcome == "miss", lookups.c.similarity >= 1))
@@ -70,45 +84,67 @@ def mix(conn: Connection, window: Window, scope: Scope, *, count: int | None = N
     ]
     condition = and_(mine, lookups.c.prompt_hash != "")
     query = select(*columns).where(condition).order_by(lookups.c.at_ms, picked)
-    return Mix(tuple(map(Asked._make, conn.execute(query).all())), number)
+    return Mix(tuple(map(Asked._make, conn.execute(query).all())), number, thorough=thorough)
 
 
-class AskedFor(NamedTuple):
-    """Which of the prompts were asked. every: one of so many lookups was looked through; 1 = all of the window."""
+def _brief(conn: Connection, window: Window, scope: Scope, count: int | None) -> Sample:
+    """Return the sample with lookups enough that passes over the fewest rows of its index.
 
-    found: set[str]
+    A namespace too small to be found so is read by its own index, row by row; another part too small to be compared, from all lookups.
+    """
+    everything = scope == Scope(purpose=scope.purpose)
+    if count is None:
+        count = number_of(conn, window, scope)
+    whole = count if everything else number_of(conn, window, Scope(purpose=scope.purpose))
+    step = max((one for one in _STEPS if count // one >= ENOUGH), default=1)
+    for least, passed in ((LEAST, PASSED), (FEWEST, 4 * PASSED)):
+        if whole // step > passed or count // step < least:
+            step = next((one for one in _STEPS if whole // one <= passed), _STEPS[-1])
+        if count // step >= least:
+            break
+    if scope == Scope(namespace=scope.namespace, purpose=scope.purpose) and not everything and count // step < min(count, LEAST):
+        number = max(1, -(-count // ENOUGH))
+        each = picked % number == 0  # in these words, which no index of samples has
+        return Sample(number, and_(within(lookups, window, scope), lookups.c.cache_kind == "response", each))
+    if count // step < min(count, FEWEST):
+        step = 1
+    if step == 1 and count <= MOST_BRIEF:
+        return Sample(1, and_(beside_namespace(window, scope), lookups.c.cache_kind == "response"))
+    number = step * max(1, -(-(count // step) // (2 * ENOUGH)))
+    return Sample(number, of_sample(window, scope, number))
+
+
+class Seen(NamedTuple):
+    """What was asked for in a window. every: one of so many lookups was looked through; 1 = all of it."""
+
+    prompts: frozenset[str]
+    simhashes: frozenset[str]
     every: int
 
 
-def asked(conn: Connection, window: Window, scope: Scope, prompts: Collection[str], *, read: Mix) -> AskedFor:
-    """Return which of at most some 8,000 prompts the window has, from its covering index; of a wide window from a dense sample of it.
+def seen(conn: Connection, window: Window, scope: Scope, *, read: Mix) -> Seen:
+    """Return the prompts and SimHashes of the window, from its covering index; of a wide window those of a dense sample of it.
 
-    read: the window's mix. Of another part of the traffic than a namespace no more lookups are looked through than it was read from.
+    read: the window's mix. Of a part of the traffic no more lookups are looked through than it was read from, but of a namespace by the
+    worker.
     """
-    if not _denser(scope):
-        return AskedFor({row.prompt_hash for row in (*read.rows, *read.left_out)}.intersection(prompts), read.stride)
-    number, mine = _looked(conn, window, scope)
-    if not prompts:
-        return AskedFor(set(), number)
-    query = select(lookups.c.prompt_hash).where(mine, lookups.c.prompt_hash.in_(prompts)).distinct()
-    return AskedFor(set(conn.execute(query).scalars()), number)
+    named = scope.namespace is not None
+    if read.stride == 1 or scope != Scope(namespace=scope.namespace if read.thorough else None, purpose=scope.purpose):
+        found: Iterable[tuple[str, str]] = ((row.prompt_hash, row.prompt_simhash) for row in (*read.rows, *read.left_out))
+        return _told(found, read.stride)
+    if read.thorough:
+        number, mine = sample(conn, window, scope, most=MOST_FETCHED if named else MOST_LOOKED)
+    else:
+        count = number_of(conn, window, scope)
+        number = next((one for one in _STEPS if count // one <= MOST_LOOKED_BRIEFLY), _STEPS[-1])
+        mine = of_sample(window, scope, number)
+    rows = conn.execute(select(lookups.c.prompt_hash, lookups.c.prompt_simhash).where(mine))
+    return _told(((row[0], row[1]) for row in rows), number)
 
 
-def simhashes(conn: Connection, window: Window, scope: Scope, *, read: Mix) -> list[str]:
-    """Return the different SimHashes of the same lookups that `asked` looks through."""
-    if not _denser(scope):
-        return list({row.prompt_simhash for row in (*read.rows, *read.left_out) if len(row.prompt_simhash) == 16})
-    query = select(lookups.c.prompt_simhash).where(_looked(conn, window, scope).condition, func.length(lookups.c.prompt_simhash) == 16)
-    return list(conn.execute(query.distinct()).scalars())
-
-
-def _denser(scope: Scope) -> bool:
-    return scope == Scope(namespace=scope.namespace, purpose=scope.purpose)
-
-
-def _looked(conn: Connection, window: Window, scope: Scope) -> Sample:
-    """Return the lookups that are looked through."""
-    return sample(conn, window, scope, most=MOST_LOOKED if scope.namespace is None else MOST_FETCHED)
+def _told(pairs: Iterable[tuple[str, str]], every: int) -> Seen:
+    different = set(pairs)
+    return Seen(frozenset(one for one, _ in different), frozenset(one for _, one in different if len(one) == _DIGITS), every)
 
 
 def samples(conn: Connection, ids: Iterable[int]) -> dict[str, PromptSample]:

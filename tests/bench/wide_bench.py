@@ -9,6 +9,7 @@ ragged. `--keep FOLDER` keeps the database and uses it again. Spans, payloads an
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sqlite3
 import subprocess
@@ -18,7 +19,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the console's command sets it, before numpy is loaded
+
 from app.views import drift, drift_ahead, regret, why
+from app.wiring import settle
 from storage import analyses
 from storage.reads.window import Scope, Window
 from storage.rollups import NARROW
@@ -35,8 +39,10 @@ WHY_BUDGET_MS = 1_000
 MEMORY_MB = 300
 RATIO = 50
 _RAGGED_MS = 17 * 60_000 + 23_000
-_A_WEEK_H = 168  # from which on filters by tenant, model and tier are measured too
-_NARROWED = (Scope(tenant="tenant-3"), Scope(model="model-1"), Scope(tenant="tenant-3", model="model-1"), Scope(tier="memory"))
+_NARROWED = (
+    *(Scope(tenant="tenant-3"), Scope(model="model-1"), Scope(tenant="tenant-3", model="model-1"), Scope(tier="memory")),
+    Scope(namespace="ns-1", tenant="tenant-3", model="model-1"),
+)
 _ROLLUPS = ("rollups_1m", "rollups_1h", *NARROW)
 _INDEXES = ("ix_lookups_at", "ix_lookups_ns_at", *(f"ix_lookups_{every}" for every in (8, 32, 128, 512, 2_048)))
 
@@ -146,24 +152,28 @@ def pages(telemetry: Store, ops: Store, shown: Window, scope: Scope, now_ms: int
     found = {name: load for name, load in views_bench.measures(telemetry, ops, shown, scope, now_ms).items() if name != "Drift"}
     lengths = drift_ahead.LENGTH_MS.items()
     horizon = next((name for name, length in lengths if abs(length - shown.length_ms) <= 60_000), None)
-    if horizon:  # as the worker does
+    if horizon and scope == Scope(namespace=scope.namespace):  # as the worker does
         kind = drift_ahead.KIND_ALL if scope.namespace is None else drift_ahead.KIND_NAMESPACE
-        told = drift_ahead.as_json(drift.load(lambda: telemetry, window=shown, scope=scope, window_name="the window"))
+        told = drift_ahead.as_json(drift.load(lambda: telemetry, window=shown, scope=scope, window_name="the window", thorough=True))
         analyses.put(ops, analyses.Analysis(kind, scope.namespace or "", horizon, now_ms, shown.start_ms, shown.end_ms, 0, {}, told))
-    found["Drift" if horizon else "Drift, compared now"] = lambda: drift_ahead.load(
-        lambda: telemetry, lambda: ops, window=shown, scope=scope, window_name="the window", horizon=horizon, now_ms=now_ms
-    )
+    if horizon and scope == Scope(namespace=scope.namespace):
+        found["Drift, computed ahead"] = lambda: drift_ahead.load(
+            lambda: telemetry, lambda: ops, window=shown, scope=scope, window_name="the window", horizon=horizon, now_ms=now_ms
+        )
+    found["Drift, compared now"] = lambda: drift.load(lambda: telemetry, window=shown, scope=scope, window_name="the window")
     found["Regret"] = lambda: regret.load(lambda: ops, horizon="7d", namespace=None, now_ms=now_ms)
     found["Why"] = lambda: why.load(lambda: telemetry, lambda: ops, window=shown, before=shown.previous, before_name="before", scope=scope)
     return found
 
 
-def report(telemetry: Store, ops: Store, *, now_ms: int, hours: float, scope: Scope, runs: int, raw: bool) -> None:
+def report(telemetry: Store, ops: Store, *, now_ms: int, hours: float, scope: Scope, runs: int, raw: bool, only: tuple[str, ...]) -> None:
     shown = Window.of(now_ms - int(hours * HOUR_MS), now_ms)
     scan = from_raw(telemetry, shown) if raw else None
     narrowed = ", ".join(f"{name} {value}" for name in ("namespace", "tenant", "model", "tier") if (value := getattr(scope, name)))
     print(f"\n{hours:g} h, {narrowed or 'everything'}" + (f"; raw rows: {scan:,.0f} ms" if scan else ""), flush=True)
     for name, load in pages(telemetry, ops, shown, scope, now_ms).items():
+        if only and not name.startswith(only):
+            continue
         took, worked = [], []
         for _ in range(runs):
             begun, cpu = time.perf_counter(), time.process_time()
@@ -177,16 +187,17 @@ def report(telemetry: Store, ops: Store, *, now_ms: int, hours: float, scope: Sc
         print(f"  {name:26}{p95:8.0f} ms at p95, {min(worked):6.0f} of CPU{over}")
 
 
-def measure(folder: Path, runs: int, hours: list[float], *, raw: bool) -> None:
+def measure(folder: Path, runs: int, hours: list[float], *, raw: bool, only: tuple[str, ...] = ()) -> None:
+    settle()
     settings = _settings(folder)
     telemetry, ops = open_telemetry(settings, write=False), open_ops(settings)
     with telemetry.read() as connection:
         end_ms = connection.exec_driver_sql("SELECT max(at_ms) FROM lookups").scalar_one()
     now_ms = end_ms - _RAGGED_MS
     for length in hours:
-        for scope in (Scope(), Scope(namespace="ns-1"), *(_NARROWED if length >= _A_WEEK_H else ())):
+        for scope in (Scope(), Scope(namespace="ns-1"), *_NARROWED):
             whole = raw and scope == Scope()
-            report(telemetry, ops, now_ms=now_ms, hours=length, scope=scope, runs=runs, raw=whole)
+            report(telemetry, ops, now_ms=now_ms, hours=length, scope=scope, runs=runs, raw=whole, only=only)
     # Not getrusage: what it tells was that of the parent, too, which made the database.
     peak_mb = next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")) / 1024
     print(f"\npeak memory of this process: {peak_mb:.0f} MB{'  over the budget' if peak_mb > MEMORY_MB else ''}")
@@ -205,6 +216,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--hours", type=float, nargs="*", default=[1, 24, 168, 720], help="windows to measure")
     parser.add_argument("--keep", type=Path, default=None, help="keep the database here; used again when it is there")
+    parser.add_argument("--only", nargs="*", default=[], help="measure pages whose names begin with one of these words")
     parser.add_argument("--check", action="store_true", help="compare every rollup with the raw rows first")
     parser.add_argument("--no-raw", action="store_true", help="leave the scans of raw rows out")
     parser.add_argument("--measure", action="store_true", help="measure only, in this process: its memory is told at the end")
@@ -213,7 +225,7 @@ def main() -> None:
         folder = asked.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         if asked.measure:
-            measure(folder, asked.runs, asked.hours, raw=not asked.no_raw)
+            measure(folder, asked.runs, asked.hours, raw=not asked.no_raw, only=tuple(asked.only))
             return
         if not (folder / "done").exists():
             begun = time.perf_counter()
@@ -231,7 +243,10 @@ def main() -> None:
             store.close()
         # In a process of its own: what making the database took is not what a page takes.
         given = ["--measure", "--keep", str(folder), "--runs", str(asked.runs), "--hours", *map(str, asked.hours)]
-        subprocess.run([sys.executable, "-m", "tests.bench.wide_bench", *given, *(["--no-raw"] if asked.no_raw else [])], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "tests.bench.wide_bench", *given, *(["--no-raw"] if asked.no_raw else []), "--only", *asked.only],
+            check=True,
+        )
 
 
 if __name__ == "__main__":

@@ -173,7 +173,8 @@ def test_regret_says_of_which_namespaces_it_tells_nothing(environ: dict[str, str
 
 
 def test_drift_says_that_its_counts_are_of_a_sample(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drift, "MOST_ROWS", 50)
+    monkeypatch.setattr(drift, "MOST_BRIEF", 50)
+    monkeypatch.setattr(drift, "ENOUGH", 25)
     now = now_ms()
     with contextlib.closing(open_telemetry(load(environ).storage_settings(), write=True)) as store:
         for back, prompt in ((90, "old"), (30, "new")):

@@ -30,8 +30,8 @@ def _fill(store: Store, prompts: dict[str, int], *, minute: int, first: int = 0)
     spans.write(store, [batch(*made)], now_ms=START_MS)
 
 
-def _load(store: Store) -> drift.Drift:
-    return drift.load(lambda: store, window=NOW, scope=Scope(), window_name="the last hour")
+def _load(store: Store, *, thorough: bool = False) -> drift.Drift:
+    return drift.load(lambda: store, window=NOW, scope=Scope(), window_name="the last hour", thorough=thorough)
 
 
 def no_store() -> NoReturn:
@@ -186,7 +186,7 @@ def test_what_a_sample_of_a_wide_window_lacks_is_looked_for_in_all_of_it(
             start_ns = START_NS + minute * MINUTE_NS + number * 1_000_000_000
             made.append(Made((minute + 100) * 10_000 + number, start_ns=start_ns, extra=extra))
         spans.write(store, [batch(*made)], now_ms=START_MS)
-    view = _load(store)
+    view = _load(store, thorough=True)
     assert view.now is not None
     stride = view.now.stride
     assert (stride > 1, view.looked, view.clustered) == (True, (1, 1), hashed)
@@ -199,10 +199,35 @@ def test_what_a_sample_of_a_wide_window_lacks_is_looked_for_in_all_of_it(
     assert not dial.value.startswith("at most")
     # Where even that is too much, one in a few is looked through, and the page says so.
     monkeypatch.setattr(reads, "MOST_LOOKED", 300)
-    view = _load(store)
+    view = _load(store, thorough=True)
     assert view.looked == (7, 7)
     assert next(dial.value for dial in drift_rows.dials(view) if dial.label == "New prompts").startswith("at most ")
     assert "new or vanished is what is not in one lookup in 7 of the time before" in drift_rows.unseen(view)
+    # Whoever waits for it has fewer read, and as many looked through as an index of samples gives.
+    monkeypatch.setattr(reads, "ENOUGH", 140)
+    monkeypatch.setattr(reads, "LEAST", 130)
+    view = _load(store)
+    assert view.now is not None
+    assert (view.now.stride, view.looked) == (8, (1, 1))
+    monkeypatch.setattr(reads, "MOST_LOOKED_BRIEFLY", 300)
+    assert _load(store).looked == (8, 8)
+
+
+def test_prompts_asked_once_are_no_change_of_entropy_whichever_window_came_first() -> None:
+    """Above 600 kinds the rarest are put together: as many of both windows, else the later one would seem to have fewer."""
+
+    def asked(number: int) -> reads.Mix:
+        names = random.Random(number)
+        return reads.Mix(tuple(reads.Asked(n, f"{names.getrandbits(64):016x}", "", None, None, "miss", "") for n in range(1_200)), 1)
+
+    chances = []
+    for number in range(10):
+        mine, earlier = asked(2 * number), asked(2 * number + 1)
+        group, _ = likeness.grouping(mine, earlier)
+        panels = {panel.key: panel for panel in drift_panels.judge(mine, earlier, group, likeness.NO_VECTORS, 0.0)}
+        assert panels["entropy"].change is not None
+        chances.append(panels["entropy"].change.p_value)
+    assert sum(one <= 0.05 for one in chances) <= 2  # more have a probability of 1 in 90
 
 
 def _embed(texts: Mapping[str, str]) -> likeness.Vectors:
@@ -301,7 +326,7 @@ def test_the_overview_s_dials_are_those_of_the_page_with_interval_and_verdict(st
     page = {dial.label: dial for dial in drift_rows.dials(view)}
     assert (entropy, moved.value) == (page["Entropy"], page["Change of the mix"].value)
     assert moved.change.startswith("changed: mix of prompts")
-    assert "n = 250 in each" in moved.detail
+    assert "n = 240 in each" in moved.detail
 
 
 def test_the_overview_s_dials_say_that_there_is_nothing(store: Store) -> None:

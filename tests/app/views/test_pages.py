@@ -312,6 +312,8 @@ def test_a_scrape_has_no_dialect_to_understand(tmp_path: Path) -> None:
 def test_a_spark_keeps_gaps_and_its_axis() -> None:
     assert words.spark([0.0, None, 0.5, 1.0], top=1.0) == "▁·▅█"
     assert len(words.spark([0.1] * 75, top=1.0)) == 15
+    # A part's rate is that of its lookups, not the mean of its buckets' rates: one hit of one beside none of 99.
+    assert words.spark([1.0, 0.0, None], top=1.0, most=1, weights=[1, 99, 0]) == "▁"
 
 
 def test_the_decision_of_a_held_out_lookup_tells_how_far_the_answers_agree(store: Store) -> None:

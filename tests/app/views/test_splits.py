@@ -74,8 +74,9 @@ def numbers(telemetry: Store, ops: Store, most: int | None = None) -> dict[str, 
     """Return what the pages count, of an hour and of a day. most: lookups that are read of a window, None = as ever."""
     with pytest.MonkeyPatch.context() as lowered:
         if most:
-            for module, name in ((changes, "MOST_LOOKUPS"), (mixes, "MOST_ROWS"), (mixes, "MOST_LOOKED"), (mixes, "MOST_FETCHED")):
-                lowered.setattr(module, name, most)
+            lowered.setattr(changes, "MOST_LOOKUPS", most)
+            for name in ("MOST_ROWS", "MOST_LOOKED", "MOST_FETCHED", "MOST_BRIEF", "MOST_LOOKED_BRIEFLY", "ENOUGH", "LEAST", "PASSED"):
+                lowered.setattr(mixes, name, most)
             # Of a namespace its own index is read.
             lowered.setattr(changes, "_MOST_PASSED", most)
             lowered.setattr(changes, "_ENOUGH", most)
@@ -92,21 +93,23 @@ def _numbers(telemetry: Store, ops: Store, *, limit: int) -> dict[str, Any]:
         found[f"overview {window}"] = [getattr(seen, name) for name in seen.__dataclass_fields__ if name != "sources"]
         told = why.load(lambda: telemetry, lambda: ops, before=window.previous, before_name="before", **asked)
         found[f"why {window}"] = (told.sides, told.rate_now, told.segments, told.dimensions, told.became, told.examples)
-        found[f"drift {window}"] = of_drift(telemetry, window)
+        for thorough in (False, True):
+            found[f"drift {window} {thorough}"] = of_drift(telemetry, window, thorough=thorough)
         with telemetry.read() as conn:
             found[f"thresholds {window}"] = thresholds.by_namespace(conn, window, Scope())
             found[f"candidates {window}"] = [row._replace(id=0) for row in thresholds.candidates(conn, window, Scope(), limit=limit)]
             found[f"stream {window}"] = list(regret.stream(conn, "faq", window))
             for scope in (Scope(), FAQ):
                 found[f"segments {window} {scope}"] = changes.segments(conn, window, scope)
-                mix = mixes.mix(conn, window, scope)
-                found[f"mix {window} {scope}"] = (mix.stride, [row._replace(id=0) for row in mix.rows])
-                found[f"asked {window} {scope}"] = mixes.asked(conn, window, scope, ("p", "q", "none"), read=mix)
+                for thorough in (False, True):
+                    mix = mixes.mix(conn, window, scope, thorough=thorough)
+                    found[f"mix {window} {scope} {thorough}"] = (mix.stride, [row._replace(id=0) for row in mix.rows])
+                    found[f"seen {window} {scope} {thorough}"] = mixes.seen(conn, window, scope, read=mix)
     return found
 
 
-def of_drift(telemetry: Store, window: Window) -> list[Any]:
-    view = drift.load(lambda: telemetry, window=window, scope=Scope(), window_name="now")
+def of_drift(telemetry: Store, window: Window, *, thorough: bool) -> list[Any]:
+    view = drift.load(lambda: telemetry, window=window, scope=Scope(), window_name="now", thorough=thorough)
     plain = dataclasses.replace(view, new=(), vanished=(), findings=())  # samples tell the row that they were read from
     kinds = [drift_rows.kind_rows(found) for found in (view.new, view.vanished)]
     return [plain, *kinds, drift_rows.finding_rows(view.findings)]
@@ -174,7 +177,7 @@ def test_a_sample_of_a_wide_window_is_the_same_in_any_order(tmp_path: Path, monk
             with database(tmp_path / f"order {number}") as store:
                 for at in range(0, len(order), 700):
                     send(store, order[at : at + 800])  # a hundred of each come again
-                moved = of_drift(store, HOUR)
+                moved = of_drift(store, HOUR, thorough=True)
                 before: dict[str, Any] = {"before": HOUR.previous, "before_name": "before"}
                 told = why.load(lambda store=store: store, lambda: ops, window=HOUR, scope=Scope(), **before)
                 seen.append((moved, told.segments, told.part_now, told.part_before, told.events, told.examples))

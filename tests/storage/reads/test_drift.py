@@ -1,10 +1,12 @@
 """Counts of prompts by window."""
 
-from collections.abc import Iterator
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 
 from storage import spans
 from storage.reads import changes
@@ -120,3 +122,40 @@ def test_of_a_part_of_the_traffic_a_bounded_sample_is_read(
     assert found.number == number
     assert sorted(read) == [one for one in sorted(every) if one % PICKS % number == 0]
     assert ("ix_lookups_ns_at" in plan) is by_its_own_index
+
+
+@pytest.mark.parametrize(
+    ("scope", "passed", "number", "index"),
+    [
+        (Scope(), 1_000, 8, "ix_lookups_8 "),  # enough of them, and fewer than of all
+        (Scope(tenant="t2"), 1_000, 1, "ix_lookups_at "),  # too few for one in eight to be enough
+        (Scope(tenant="t2"), 100, 8, "ix_lookups_8 "),  # 160 in all may not be passed over; a few are enough
+        (Scope(tenant="t3"), 30, 1, "ix_lookups_at "),  # one in eight is nothing: all are passed over, whatever it takes
+        (Scope(namespace="small"), 30, 2, "ix_lookups_ns_at "),
+    ],
+)
+def test_who_waits_gets_lookups_enough_from_the_index_that_passes_over_the_fewest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, scope: Scope, passed: int, number: int, index: str
+) -> None:
+    for name, value in (("ENOUGH", 12), ("MOST_BRIEF", 50), ("LEAST", 3), ("FEWEST", 2), ("PASSED", passed)):
+        monkeypatch.setattr(reads, name, value)
+    told = ["t1"] * 112 + ["t2"] * 40 + ["t3"] * 8
+    made = [_asked(n, f"p{n}", tenant=tenant, namespace="small" if tenant == "t3" or n < 8 else "faq") for n, tenant in enumerate(told)]
+    with contextlib.closing(open_telemetry(settings(tmp_path), write=True)) as store:
+        spans.write(store, [batch(*made)], now_ms=START_MS)
+        seen: list[str] = []
+        with store.read() as conn:
+            event.listen(conn, "before_cursor_execute", lambda *given: seen.append(sqlite(given[2], given[3])))
+            found = reads.mix(conn, NOW, scope, thorough=False)
+            every = reads.mix(conn, NOW, scope)
+            plan = str(conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {next(one for one in seen if 'prompt_simhash' in one)}").all())
+    assert found.stride == number
+    assert found.rows == tuple(row for row in every.rows if row.id % PICKS % number == 0)
+    assert index in plan
+    assert (found.thorough, every.thorough) == (False, True)
+
+
+def sqlite(query: str, values: Sequence[object]) -> str:
+    """Return a query with its values written out."""
+    told = iter(f"'{value}'" if isinstance(value, str) else str(value) for value in values)
+    return "".join(next(told) if part == "?" else part for part in re.split(r"(\?)", query))
