@@ -295,3 +295,9 @@ def test_system_packages_are_listed_in_one_place() -> None:
             assert literal <= prerequisites, f"{file.name} installs {literal}"
         if file.name != "system-packages":  # it looks for two programs by name where there is no dpkg
             assert [name for name in wanted if name.startswith("fonts-") and name in text] == [], file.name
+
+
+def test_every_decision_is_in_the_index() -> None:
+    titles = {file.name: file.read_text(encoding="utf-8").splitlines()[0][2:] for file in (ROOT / "docs/adr").glob("[0-9]*.md")}
+    expected = [f"- [{title[:3]}]({name}) {title[4:]}" for name, title in sorted(titles.items())]
+    assert [line for line in DOCS["docs/adr/README.md"].splitlines() if line.startswith("- ")] == expected

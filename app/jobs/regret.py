@@ -28,7 +28,6 @@ from storage.store import Store
 
 KIND: Final = "regret"
 EVERY_MS: Final = min(past.EVERY_MS.values())
-MOST_NAMESPACES: Final = 50
 # Misses that no setting could have made hits: the client wanted none, or a fault hid what was stored.
 _NO_SETTING: Final = {
     "request": "asked for a fresh answer",
@@ -63,7 +62,7 @@ def _waiting(ctx: AdminContext, telemetry: Store, now: int) -> list[tuple[int, s
         with ctx.ops.read() as conn:
             computed = analyses.ages(conn, kind=KIND, horizon=horizon)
         with telemetry.read() as conn:
-            busiest = reads.busiest(conn, Window.of(now - length, now), limit=MOST_NAMESPACES)
+            busiest = reads.busiest(conn, Window.of(now - length, now), limit=past.MOST_NAMESPACES)
         every = past.EVERY_MS[horizon] if past.EVERY_MS[horizon] > EVERY_MS else EVERY_MS // 2  # the job comes a little early at times
         found += [(computed.get(name, 0), horizon, name, n) for name, n in busiest if now - computed.get(name, 0) >= every]
     return sorted(found)

@@ -68,6 +68,8 @@ def whose(view: Regret) -> None:
         told = (
             f"Numbers, knobs, curves and policies are of namespace {name}, which has the most to win; choose another above or on the chart."
         )
+        if len(view.rows) >= regret_past.MOST_NAMESPACES:
+            told += f" The {regret_past.MOST_NAMESPACES} busiest namespaces are analysed, the others are not."
         st.caption(literal(told))
 
 

@@ -290,6 +290,8 @@ def front(day: Regret, past: Sequence[Point] = ()) -> Dial:
         worst += f"; without {words.many(len(day.refused), 'namespace', 'namespaces')} whose telemetry is sampled"
     if day.past:
         worst += f"; without {words.many(len(day.past), 'namespace', 'namespaces')} not analysed of late"
+    if len(day.rows) >= regret_past.MOST_NAMESPACES:
+        worst += f"; of the {regret_past.MOST_NAMESPACES} busiest namespaces"
     hits = f"{range_words(low.hits, high.hits, hits_words)} hits, {_parts(now)} of lookups"
     detail = f"{hits if high.usd is not None else _parts(now) + ' of lookups'}; n = {words.count(now.replayed)} in 24 h{_sure(now)}{worst}"
     value = range_words(low.usd, high.usd, words.money) if high.usd is not None else f"{range_words(low.hits, high.hits, hits_words)} hits"

@@ -18,6 +18,7 @@ _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
 LENGTH_MS: Final = {"24h": _DAY_MS, "7d": 7 * _DAY_MS}
 EVERY_MS: Final = {"24h": 600_000, "7d": _HOUR_MS}  # how often an analysis is made anew: a week changes little in ten minutes
+MOST_NAMESPACES: Final = 50  # the busiest are analysed
 # One of each namespace in this time is kept: the last. With 50 namespaces some 12,000 rows of 300 bytes at most.
 STEP_MS: Final = {"24h": _HOUR_MS, "7d": 6 * _HOUR_MS}
 KINDS: Final = {"24h": "regret_24h", "7d": "regret_7d"}

@@ -176,6 +176,9 @@ def test_the_overview_s_dial_is_the_sum_over_namespaces_with_its_age(wired: Wiri
     assert (one.age, one.change, one.spark) == ("computed 1 min ago", "no analysis of the 24 h before yet", "")
     assert f"n = {found.lookups:,} in 24 h" in one.detail
     assert "most in " in both.detail
+    assert "busiest" not in both.detail
+    many = dataclasses.replace(load(wired), rows=load(wired).rows * 25)
+    assert "of the 50 busiest namespaces" in regret.front(many).detail
 
 
 def test_the_overview_s_dial_says_that_there_is_nothing(wired: Wiring) -> None:
