@@ -8,10 +8,9 @@ from app.ui import chrome, filters, handles, links, tables
 from app.ui.text import literal
 from app.views import why, why_rows, words
 from app.views.why import Why
-from storage.reads.window import HOUR_MS, Window
+from storage.reads.window import Window
 
 SOURCES = (why.TELEMETRY,)
-_MOST_OF_6H_MS = 5 * HOUR_MS  # an hour of what was before is left to compare with
 _HELP = (
     "Two windows are compared. A segment's share of the traffic may have changed (mix), or its own hit rate (rate). Each value and "
     "each combination of up to three is tested for both, over lookups that are alike in everything else; the one that fits best "
@@ -40,8 +39,10 @@ def line(view: Why, fell: why.Fall | None = None) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**Cache, model or traffic?** {literal(why_rows.headline(view))}", help=literal(_HELP), width="content")
         if fell and view.verdict.whose == "none":
-            wide = "6h" if view.sides.now.end_ms - fell.at_ms <= _MOST_OF_6H_MS else "24h"
-            chrome.evidence("hit_rate", f"Why it fell at about {words.instant(fell.at_ms)[11:16]}", range=wide)
+            label, end_ms = f"Why it fell at about {words.instant(fell.at_ms)[11:16]}", view.sides.now.end_ms
+            st.button(
+                label, on_click=filters.pick_range, args=(2 * fell.at_ms - end_ms, end_ms), icon=":material/arrow_forward:", key="fell"
+            )
             return
         chrome.evidence("hit_rate", "Why", **({"since": filters.minute(view.sides.now.start_ms)} if view.sides.found else {}))
 
