@@ -326,7 +326,10 @@ def _engine(path: Path, mode: str, settings: StorageSettings, *, begin: str) -> 
             raw.create_function("slot", 1, slot, deterministic=True)
         return raw
 
-    engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=QueuePool, pool_size=4 if mode == "ro" else 1, max_overflow=-1)
+    size = 4 if mode == "ro" else 1
+    # An error's text has the statement's values otherwise, and ends in a log: prompts are among them.
+    hidden = {"hide_parameters": True}
+    engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=QueuePool, pool_size=size, max_overflow=-1, **hidden)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
@@ -359,16 +362,26 @@ def _errors(path: Path, line: str) -> Iterator[None]:
     """Turn SQLite's errors into this package's. Those that mean a mistake in a statement pass as they are."""
     try:
         yield
-    except DBAPIError as error:
-        known = _known(error.orig, path, line)
+    except (DBAPIError, sqlite3.Error) as error:
+        raw = error.orig if isinstance(error, DBAPIError) else error
+        known = _known(raw, path, line) or _another_schema(raw, path, line)
         if known is None:
             raise
         raise known from error
-    except sqlite3.Error as error:
-        known = _known(error, path, line)
-        if known is None:
-            raise
-        raise known from error
+
+
+def _another_schema(error: Any, path: Path, line: str) -> StorageError | None:
+    """Return what is wrong with a file that lacks a table or a column of ours; None when something else failed.
+
+    A file is checked when it is opened. Under a program that runs, an empty one or an old copy may take its place.
+    """
+    if not str(error).startswith(("no such table", "no such column")):
+        return None
+    try:
+        _check_version(schema_of(path, line), path, line, write=False)
+    except StorageError as found:
+        return found
+    return StoreCorrupt(f"{path} has the schema's version and not its tables ({error}); move it away, or restore a copy, and start again")
 
 
 def _known(error: Any, path: Path, line: str) -> StorageError | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed
@@ -22,6 +21,7 @@ EXACT_MOST: Final = 40_000  # keys above which LRU's curve is drawn from a sampl
 SAMPLED_KEYS: Final = 32_768  # of that sample: four times what an error of 0.01 asks for where sizes are equal
 LP_MOST: Final = 2_000  # intervals: a program of these takes about a second
 SHORTEST_MS: Final = 60_000
+_MOST: Final = 1e12  # bytes, ms or US dollars of one key: what says more is a fault, and would drown all others in a sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +158,12 @@ def _stream(events: Sequence[Event], sample: KeySample | None) -> _Recorded:
         if event.key not in seen:
             seen[event.key] = event.part
             if event.hit:
-                earlier.append((event.at_ms - int(event.age_ms or 0), event.key))
+                age_ms = event.age_ms or 0.0
+                earlier.append((event.at_ms - (int(age_ms) if 0 <= age_ms <= _MOST else 0), event.key))
         for values, value, least in ((sizes, event.size_bytes, 1.0), (ms, event.ms, 0.0), (usd, event.usd, 0.0)):
             if value is None:
                 continue
-            if math.isfinite(value) and value >= least:
+            if least <= value <= _MOST:
                 told = values.setdefault(event.key, [0.0, 0.0])
                 told[0] += value * event.count
                 told[1] += event.count

@@ -129,7 +129,7 @@ def funnel(steps: Sequence[Funnel]) -> Chart:
     """Bars of what each tier answered and what went on to the next; widths are shares of eligible lookups."""
     made = theme.figure(height=60 + 34 * max(1, len(steps)), legend=False)
     made.add_bar(
-        y=[step.name for step in steps],
+        y=[theme.label(step.name) for step in steps],
         x=[step.share.ratio * 100 for step in steps],
         orientation="h",
         marker={"color": [theme.OUTCOME_COLOURS[step.outcome] if step.outcome else theme.NEUTRAL for step in steps]},

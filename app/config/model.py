@@ -35,17 +35,19 @@ DEMO_PRICES = {
 class PriceTable(BaseModel):
     """US dollars per million tokens of one model."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    input_usd: float = Field(ge=0, allow_inf_nan=False)
-    output_usd: float = Field(ge=0, allow_inf_nan=False)
-    cached_input_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    input_usd: float = Field(ge=0, le=1e6)
+    output_usd: float = Field(ge=0, le=1e6)
+    cached_input_usd: float | None = Field(default=None, ge=0, le=1e6)
 
 
 class Config(ReceivingSettings, JudgeSettings, KeyingSettings, TierSettings, KeptSettings):
     """Every setting. The TOML name is the field's; the variable is CACHESCOPE_ and the name in capitals."""
 
-    model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=PREFIX, env_ignore_empty=True, case_sensitive=False)
+    model_config = SettingsConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, env_prefix=PREFIX, env_ignore_empty=True, case_sensitive=False
+    )
 
     data_dir: Path = Field(
         default=Path(),

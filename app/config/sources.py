@@ -13,7 +13,7 @@ from app.config.addresses import web_url
 class _SourceTable(BaseModel):
     """What all further sources have in common."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @field_validator("url", check_fields=False)
     @classmethod

@@ -43,8 +43,12 @@ def filters() -> Asked:
         )
         namespace = st.text_input("Namespace", key="namespace", bind="query-params", placeholder="All namespaces", width=240)
         act_id = st.text_input("Act id", key="act", bind="query-params", placeholder="Show one act", width=300)
-    before = st.query_params.get("before", "")
-    return Asked(kind, namespace or None, act_id or None, int(before) if before.isascii() and before.isdigit() else None)
+    return Asked(kind, namespace or None, act_id or None, _row(st.query_params.get("before", "")))
+
+
+def _row(told: str) -> int | None:
+    """Return the number of a row that an address names; None for what is none, or more than SQLite counts to."""
+    return int(told) if told.isascii() and told.isdigit() and len(told) < len(str(2**63)) else None
 
 
 def chosen(view: Audit, asked: Asked) -> None:

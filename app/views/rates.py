@@ -191,6 +191,10 @@ class Funnel:
 NOT_SEARCHED = ("exact_only", "tier_fault", "no_embedder", "embedder_fault", "no_user_turn", "too_long", "control_stale", "cache_fault")
 
 
+_MOST_OTHERS = 8
+_THE_REST = "any other"
+
+
 def funnel(cells: Sequence[Cell], *, cache_kind: str = RESPONSE) -> tuple[Funnel, ...]:
     """Return, in the order of the lookup, what answered which share of the eligible lookups; the shares sum to one."""
     mine = [cell for cell in cells if cell.cache_kind == cache_kind]
@@ -199,7 +203,10 @@ def funnel(cells: Sequence[Cell], *, cache_kind: str = RESPONSE) -> tuple[Funnel
     for cell in mine:
         if cell.outcome in HITS:
             hits[cell.tier] = hits.get(cell.tier, 0) + cell.lookups
-    others = sorted(hits.keys() - set(TIERS))
+    others = sorted(hits.keys() - set(TIERS), key=lambda tier: (-hits[tier], tier))
+    if len(others) > _MOST_OTHERS:  # a sender's names of tiers are as many as it likes
+        hits[_THE_REST] = hits.get(_THE_REST, 0) + sum(hits.pop(tier) for tier in others[_MOST_OTHERS:] if tier != _THE_REST)
+        others = [*(tier for tier in others[:_MOST_OTHERS] if tier != _THE_REST), _THE_REST]
     skipped = sum(cell.lookups for cell in mine if cell.outcome in {"miss", "coalesced"} and cell.reason in NOT_SEARCHED)
     steps = []
     left = eligible
@@ -209,7 +216,8 @@ def funnel(cells: Sequence[Cell], *, cache_kind: str = RESPONSE) -> tuple[Funnel
         came = max(k, left - skipped) if tier == "vector" else left
         if share and (share.k or tier in TIERS):
             asked = wilson(k, came) if tier in TIERS else None
-            steps.append(Funnel(f"{tier or 'unnamed'} tier", "semantic_hit" if tier == "vector" else "exact_hit", share, asked))
+            name = f"{words.one_line(tier, 48) or 'unnamed'} tier"
+            steps.append(Funnel(name, "semantic_hit" if tier == "vector" else "exact_hit", share, asked))
         left -= k
     for name, outcome in (("another's miss (coalesced)", "coalesced"), ("upstream (miss)", "miss")):
         share = wilson(sum(cell.lookups for cell in mine if cell.outcome == outcome), eligible)

@@ -79,7 +79,7 @@ def duration_ms(value: float | None) -> str:
 
 def age(ms: float) -> str:
     """Return a length of time in its two largest units: `4 s`, `3 min 10 s`, `2 h 5 min`, `3 d 4 h`."""
-    seconds = max(0, int(ms // 1000))
+    seconds = max(0, int(min(ms, 1e15) // 1000))  # thirty thousand years: a sender may say infinity
     for unit, name, small, below in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
         if seconds >= unit:
             rest = seconds % unit // small

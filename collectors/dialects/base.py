@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from collectors.dialects import tokens
 from collectors.dialects.tokens import NO_RULES, Rules
-from collectors.dialects.values import Attributes, count, first, flag, long_text, number, text
+from collectors.dialects.values import Attributes, count, first, flag, long_text, money, number, text
 from storage.rows import CACHED, CALL, LookupRow
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "first",
     "flag",
     "long_text",
+    "money",
     "number",
     "text",
 ]
@@ -134,7 +135,7 @@ class Dialect:
             provider,
             text(first(attributes, self.model)),
             usage,
-            number(first(attributes, self.cost_usd)) if self.cost_usd else None,
+            money(first(attributes, self.cost_usd)) if self.cost_usd else None,
             CALL,
             text(first(attributes, self.response_id)),
         )

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from collectors.dialects import genai
-from collectors.dialects.base import CACHED, CALL, NO_USAGE, RESPONSE, Attributes, Dialect, Reading, Timing, flag, number, text
+from collectors.dialects.base import CACHED, CALL, NO_USAGE, RESPONSE, Attributes, Dialect, Reading, Timing, flag, money, text
 from collectors.dialects.tokens import INCLUSIVE, Rules
 from storage.rows import LookupRow
 
@@ -61,7 +61,7 @@ class LiteLLM(Dialect):
             output_tokens=reading.usage.output_tokens,
             cached_input_tokens=reading.usage.cached_input_tokens,
             lookup_ms=timing.duration_ms if told else None,
-            saved_usd=number(attributes.get("litellm.saved_cache_cost")) if told else None,
+            saved_usd=money(attributes.get("litellm.saved_cache_cost")) if told else None,
             cost_usd=reading.cost_usd,
             token_rule=reading.usage.token_rule,
             raw_input_tokens=reading.usage.given,

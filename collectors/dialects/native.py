@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collectors.dialects.base import CACHED, RESPONSE, Attributes, Dialect, Reading, Timing, count, flag, long_text, number, text
+from collectors.dialects.base import CACHED, RESPONSE, Attributes, Dialect, Reading, Timing, count, flag, long_text, money, number, text
 from collectors.dialects.tokens import INCLUSIVE, Rules
 from engine import semconv as sc
 from storage.rows import LookupRow
@@ -93,7 +93,7 @@ _READERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     sc.LOOKUP_MS: ("lookup_ms", number),
     sc.UPSTREAM_MS: ("upstream_ms", number),
     sc.SAVED_MS: ("saved_ms", number),
-    sc.SAVED_USD: ("saved_usd", number),
+    sc.SAVED_USD: ("saved_usd", money),
 }
 _FIELDS = {attribute: (LookupRow._fields.index(field), reader) for attribute, (field, reader) in _READERS.items()}
 # A row to begin with. What has no default is set in every row.

@@ -8,7 +8,10 @@ from typing import Any
 Attributes = Mapping[str, Any]
 
 _MAX_TEXT = 512
-_MAX_COUNT = 2**53  # more tokens than any call; larger is garbage that would spoil sums
+# What no call and no entry has is a sender's fault, and would spoil every sum that it is in: above these a value is not known.
+_MAX_COUNT = 10**12  # tokens or bytes; 9 million of the largest fit in SQLite's 64 bits
+_MAX_NUMBER = 1e10  # 115 days of milliseconds
+_MAX_USD = 10_000.0
 
 
 def first(attributes: Attributes, keys: tuple[str, ...]) -> Any:
@@ -52,10 +55,16 @@ def count(value: Any) -> int | None:
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number; None when absent or something else."""
+    """Return a number of at most ten billion, either way; None when absent, NaN, larger or something else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value)
+    return float(value) if -_MAX_NUMBER <= value <= _MAX_NUMBER else None
+
+
+def money(value: Any) -> float | None:
+    """Return what one call cost, in US dollars, at most ten thousand; None as `number`."""
+    usd = number(value)
+    return usd if usd is not None and abs(usd) <= _MAX_USD else None
 
 
 def flag(value: Any) -> bool | None:

@@ -41,10 +41,10 @@ class Use:
 
 _USES = text(
     """
-SELECT service, provider, model, token_rule, count(*), sum(status = 2), count(input_tokens), coalesce(sum(input_tokens), 0),
-  coalesce(sum(output_tokens), 0), count(cached_input_tokens), coalesce(sum(cached_input_tokens), 0),
-  coalesce(sum(CASE WHEN cached_input_tokens IS NOT NULL THEN input_tokens END), 0), coalesce(sum(cache_write_tokens), 0),
-  coalesce(sum(raw_input_tokens), 0), count(cost_usd), coalesce(sum(cost_usd), 0)
+SELECT service, provider, model, token_rule, count(*), sum(status = 2), count(input_tokens), CAST(total(input_tokens) AS INTEGER),
+  CAST(total(output_tokens) AS INTEGER), count(cached_input_tokens), CAST(total(cached_input_tokens) AS INTEGER),
+  CAST(total(CASE WHEN cached_input_tokens IS NOT NULL THEN input_tokens END) AS INTEGER), CAST(total(cache_write_tokens) AS INTEGER),
+  CAST(total(raw_input_tokens) AS INTEGER), count(cost_usd), coalesce(sum(cost_usd), 0)
 FROM (SELECT * FROM spans WHERE is_call AND start_ns >= :start AND start_ns < :end ORDER BY start_ns DESC LIMIT :most)
 GROUP BY service, provider, model, token_rule ORDER BY count(*) DESC, service, model, token_rule
 """

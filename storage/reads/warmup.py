@@ -19,6 +19,7 @@ ADAPTER_ATTRIBUTE, RETRIEVAL_ATTRIBUTE = "cachescope.adapter", "cachescope.retri
 SCOPE_ATTRIBUTE = "cachescope.authorisation_scope"
 
 LOOKED_AT = 3  # newest lookups of a key whose payload is searched for the request: recording may have been off for the last
+_MOST = 1e12  # tokens, US dollars or ms of one request: more is no report either
 _CHUNK = 200  # keys a query: far below SQLite's limit of variables
 
 lookups = telemetry_metadata.tables["lookups"]
@@ -101,7 +102,7 @@ def most_missed(
             func.max(column.at_ms),
             func.max(column.prompt),
             *(
-                func.avg(case((told >= 0, told)))
+                func.avg(case((told.between(0, _MOST), told)))
                 for told in (column.input_tokens, column.output_tokens, column.cost_usd, column.upstream_ms)
             ),
         )

@@ -46,6 +46,7 @@ def test_empty_variable_counts_as_not_set(tmp_path: Path) -> None:
         ("GATEWAY_BIND", "::1:80", "in brackets"),
         ("TTL_S", "soon", "CACHESCOPE_TTL_S = 'soon'"),
         ("TTL_S", "nan", "CACHESCOPE_TTL_S"),
+        ("UNDO_WINDOW_S", "inf", "CACHESCOPE_UNDO_WINDOW_S"),
         ("HOLDOUT_RATIO", "2", "CACHESCOPE_HOLDOUT_RATIO = '2'"),
         ("SEMANTIC_MAX_CHARS", "4001", "CACHESCOPE_SEMANTIC_MAX_CHARS = '4001'"),
         ("PRICES", "{", "CACHESCOPE_PRICES: expected JSON"),

@@ -7,6 +7,7 @@ upstream; native.json is our own vocabulary in full. Refresh the rows with `REFR
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from collectors import dialects
+from collectors.dialects import values
 from collectors.dialects.base import count
 from collectors.dialects.native import OUTCOMES
 from collectors.otlp.decode import JSON, PROTOBUF, decode_traces
@@ -64,10 +66,24 @@ def test_golden_rows(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(5, 5), ("5", 5), (5.0, 5), (0, 0), (-1, None), (True, None), (5.5, None), ("x", None), (2**60, None), (None, None)],
+    [(5, 5), ("5", 5), (5.0, 5), (0, 0), (-1, None), (True, None), (5.5, None), ("x", None), (10**12, None), (2**60, None), (None, None)],
 )
 def test_what_is_no_count_is_none(value: object, expected: int | None) -> None:
     assert count(value) == expected
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, -1e308, 2**63 - 1, True, "1.5", [1.5], {"a": 1.5}, b"1", None])
+def test_what_no_call_can_have_is_not_known(value: object) -> None:
+    assert (values.number(value), values.money(value)) == (None, None)
+
+
+def test_a_lookup_of_impossible_values_is_a_lookup_all_the_same() -> None:
+    told = {"cachescope.outcome": "exact_hit", "cachescope.saved_usd": 1e9, "cachescope.saved_ms": math.nan, "cachescope.lookup_ms": 2}
+    told |= {"cachescope.cost_usd": math.inf, "gen_ai.usage.input_tokens": 2**62, "cachescope.entry.bytes": -1}
+    (batch,) = from_protobuf(request(scope="cachescope.engine", attributes=told)).batches
+    (row,) = batch.lookups
+    assert (row.saved_usd, row.saved_ms, row.cost_usd, row.input_tokens, row.entry_bytes) == (None,) * 5
+    assert (row.outcome, row.lookup_ms) == ("exact_hit", 2.0)
 
 
 @pytest.mark.parametrize(

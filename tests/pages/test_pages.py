@@ -80,6 +80,11 @@ def test_page_has_a_headline_when_there_is_nothing(environ: dict[str, str], page
     assert any(text.startswith("##### ") for text in _texts(_run(page)))
 
 
+@pytest.mark.parametrize("before", ["9" * 30, "9" * 5_000, "9223372036854775807", "-1", "٣", "1.5"])
+def test_the_audit_takes_any_link(environ: dict[str, str], before: str) -> None:
+    assert any("No act" in text or "Nothing to show" in text for text in _texts(_run("audit", before=before)))
+
+
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("namespace", HOSTILE)
 def test_hostile_names_are_drawn_as_text(environ: dict[str, str], page: str, namespace: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from storage.errors import (
     InvalidStoreUrl,
@@ -322,4 +323,47 @@ def test_a_file_lost_during_a_transaction_is_not_acknowledged(tmp_path: Path) ->
 
     with pytest.raises(StoreMissing):
         lose_it()
+    store.close()
+
+
+@pytest.mark.parametrize("line", ["telemetry", "ops"])
+def test_a_file_of_another_schema_that_takes_the_place_of_an_open_one_is_told_of(tmp_path: Path, line: str) -> None:
+    """Two of them: an empty file, and one that has the version and not the tables."""
+    opened = {"telemetry": lambda: open_telemetry(settings(tmp_path), write=True), "ops": lambda: open_ops(settings(tmp_path))}[line]
+    table = {"telemetry": "lookups", "ops": "jobs"}[line]
+    opened().close()
+    reader = open_telemetry(settings(tmp_path), write=False) if line == "telemetry" else open_ops(settings(tmp_path), write=False)
+
+    def read() -> None:
+        with reader.read() as connection:
+            connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()
+
+    read()
+    path = tmp_path / f"{line}.db"
+    kept = path.rename(tmp_path / "kept")
+    path.touch()
+    with pytest.raises(StoreCorrupt, match="is empty"):
+        read()
+    path.unlink()
+    shutil.copy(kept, path)
+    read()
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        raw.execute(f"DROP TABLE {table}")
+    with pytest.raises(StoreCorrupt, match="the schema's version and not its tables"):
+        read()
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        raw.execute("UPDATE alembic_version SET version_num = 'of_tomorrow'")
+        raw.commit()
+    with pytest.raises(SchemaTooNew, match="of_tomorrow"):
+        read()
+    reader.close()
+
+
+def test_an_error_s_text_has_none_of_the_statement_s_values(tmp_path: Path) -> None:
+    """It ends in a log, and a prompt may be among them."""
+    store = open_telemetry(settings(tmp_path), write=True)
+    for statement, values in (("INSERT INTO rejects VALUES (?, ?)", [("a secret", 1), ("a secret", 2)]), ("SELECT ? FROM", ("a secret",))):
+        with pytest.raises(DBAPIError) as raised, store.write() as connection:
+            connection.exec_driver_sql(statement, values)
+        assert "a secret" not in str(raised.value)
     store.close()

@@ -205,6 +205,7 @@ def test_what_is_won_surely_decides_where_keys_are_sampled() -> None:
         pytest.param([Event(i, f"k{i % 9}", True, age_ms=1.0, usd=1.0) for i in range(300)], id="all hits"),
         pytest.param([Event(7, f"k{i % 9}", i >= 9) for i in range(300)], id="one instant"),
         pytest.param(events(300, usd=-1.0, ms=math.inf, size_bytes=-5.0), id="impossible values"),
+        pytest.param(events(300, usd=1e308, ms=1e308, size_bytes=1e308), id="values beyond all measure"),
         pytest.param(events(300, usd=None, ms=None, size_bytes=None), id="nothing known"),
         pytest.param(events(300, usd=0.0, size_bytes=0.5), id="free and smaller than a byte"),
     ],

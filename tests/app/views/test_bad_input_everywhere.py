@@ -107,6 +107,7 @@ def counted_alone(store: Store) -> None:
 
 
 _NO_TOKENS: dict[str, object] = {"input_tokens": None, "output_tokens": None}
+_HUGE: dict[str, object] = dict.fromkeys(("cost_usd", "saved_usd", "saved_ms", "upstream_ms", "lookup_ms", "entry_age_s"), 1e308)
 _NO_PRICE: dict[str, object] = {"cost_usd": None, "saved_usd": None}
 STATES: dict[str, Callable[[Store], None]] = {
     "nothing": lambda store: None,
@@ -123,6 +124,7 @@ STATES: dict[str, Callable[[Store], None]] = {
     "no tokens": lambda store: lookups(store, **_NO_TOKENS),
     "no price": lambda store: lookups(store, **_NO_PRICE),
     "a model without a price": one_model_without_a_price,
+    "beyond all measure": lambda store: lookups(store, **_HUGE),
     "negative": lambda store: lookups(store, cost_usd=-5.0, saved_usd=-5.0, saved_ms=-9.0, input_tokens=-3, output_tokens=-3),
 }
 NO_LOOKUPS = {"nothing", "a clock ahead", "counters alone"}

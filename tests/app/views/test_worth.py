@@ -7,6 +7,7 @@ import pytest
 
 from app.analysis.hit_rate import ELIGIBLE, HITS
 from app.analysis.savings import savings
+from app.charts import rates as rate_charts
 from app.views import hit_rate, overview, overview_rows, rates, worth
 from app.views.question import Question
 from app.views.worth import Worth
@@ -251,6 +252,16 @@ def test_a_tier_s_own_rate_is_of_those_that_came_to_it() -> None:
     asked = [(step.name, step.asked.k, step.asked.n) for step in steps if step.asked]
     assert asked == [("memory tier", 50, 100), ("store tier", 10, 50), ("vector tier", 10, 30)]
     assert [step.share.k for step in steps] == [50, 10, 10, 0, 30]
+    # What a sender calls its tiers is as much, and as odd, as it likes.
+    hostile = "<a href='//x'>\u202e" * 9
+    steps = rates.funnel([cell("exact_hit", hostile, 900), *(cell("exact_hit", f"tier-{number}", 1) for number in range(500))])
+    assert [step.share.k for step in steps[3:12]] == [900, *[1] * 7, 493]
+    assert steps[11].name == "any other tier"
+    assert "\u202e" not in steps[3].name
+    assert len(steps[3].name) < 80
+    chart = rate_charts.funnel(steps)
+    assert "<a" not in chart.figure.to_json()
+    assert len(chart.alt) < 1_000
 
 
 def test_caches_of_other_kinds_are_in_tokens_and_never_in_the_rate(stores: tuple[Store, Store]) -> None:
