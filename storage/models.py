@@ -138,6 +138,11 @@ LOOKUP_SAMPLED: Final = (
 )
 
 
+# What few lookups are: a search for one of these looks at no other. The words of the condition are those of storage.reads.traces.
+RARE_OUTCOME: Final = "outcome NOT IN ('exact_hit', 'semantic_hit', 'miss')"
+LOOKUP_RARE: Final = ("outcome", "at_ms", "purpose", "namespace", "tenant", "model", "tier", "reason")
+
+
 class LookupRecord(SQLModel, table=True):
     """One cache decision, from any dialect. NULL = not recorded by this sender, never 0."""
 
@@ -149,6 +154,7 @@ class LookupRecord(SQLModel, table=True):
         Index("ix_lookups_at", "at_ms", *LOOKUP_COUNTED),
         Index("ix_lookups_ns_at", "namespace", "at_ms"),
         *(_sample(every) for every in SAMPLE_STEPS),
+        Index("ix_lookups_rare", *LOOKUP_RARE, sqlite_where=text(RARE_OUTCOME), postgresql_where=text(RARE_OUTCOME)),
         # Partial, and all that is asked of it: nothing where nobody samples.
         Index("ix_lookups_sampled", "at_ms", *LOOKUP_SAMPLED, sqlite_where=text("sampler <> ''"), postgresql_where=text("sampler <> ''")),
     )

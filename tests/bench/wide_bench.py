@@ -45,7 +45,7 @@ _NARROWED = (
     Scope(namespace="ns-1", tenant="tenant-3", model="model-1"),
 )
 _ROLLUPS = ("rollups_1m", "rollups_1h", *NARROW)
-_INDEXES = ("ix_lookups_at", "ix_lookups_ns_at", *(f"ix_lookups_{every}" for every in (8, 32, 128, 512, 2_048)))
+_INDEXES = ("ix_lookups_at", "ix_lookups_ns_at", "ix_lookups_rare", *(f"ix_lookups_{every}" for every in (8, 32, 128, 512, 2_048)))
 
 
 def tile(count: int, *, start_ms: int, number: int, fault: bool) -> Iterator[tuple[SpanRow, LookupRow]]:

@@ -18,6 +18,9 @@ START_MS = START_NS // 1_000_000
 WINDOW = Window.of(START_MS, START_MS + 3_600_000)
 
 
+RARE = ("coalesced", "bypass", "error", "stale_hit", "partial_hit")
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     """Forty lookups, a second apart; one in four of tenant rare."""
@@ -50,3 +53,26 @@ def test_all_of_the_window_is_searched_where_it_holds_no_more(store: Store) -> N
         found = traces.find(conn, WINDOW, Scope(tenant="rare"), Search(text="refund"))
         other = traces.find(conn, WINDOW, Scope(tenant="rare"), Search(text="invoice"))
     assert (len(found.rows), found.from_ms, len(other.rows), other.from_ms) == (10, None, 0, None)
+
+
+@pytest.mark.parametrize("outcome", [*RARE, "exact_hit", "miss"])
+def test_a_rare_outcome_is_found_without_a_look_at_the_others(tmp_path: Path, outcome: str) -> None:
+    opened = open_telemetry(settings(tmp_path), write=True)
+    made = [
+        Made(number, start_ns=START_NS + number * 1_000_000_000, outcome=outcome if number % 10 == 0 else "miss") for number in range(50)
+    ]
+    spans.write(opened, [batch(*made)], now_ms=START_MS)
+    asked: list[str] = []
+    with opened.read() as conn:
+        raw = conn.connection.driver_connection
+        assert raw is not None
+        raw.set_trace_callback(asked.append)
+        all_of_it = traces.find(conn, WINDOW, Scope(), Search(outcome=outcome))
+        found = traces.find(conn, WINDOW, Scope(namespace="faq", tenant="t1"), Search(outcome=outcome))
+        raw.set_trace_callback(None)
+        query = next(one for one in reversed(asked) if "ORDER BY lookups.at_ms DESC, lookups.id DESC" in one)
+        plan = " ".join(row[3] for row in conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}"))
+    opened.close()
+    assert len(all_of_it.rows) == (50 if outcome == "miss" else 5)
+    assert ("ix_lookups_rare" in plan) is (outcome in RARE), plan
+    assert found == all_of_it

@@ -1,4 +1,4 @@
-"""Six hours by every dimension, summed from the hours."""
+"""Six hours by every dimension, summed from the hours, and an index of lookups with a rare outcome."""
 
 from __future__ import annotations
 
@@ -46,6 +46,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("at_ms", "cache_kind", "source_id", "purpose", *_NAMES),
         sqlite_with_rowid=False,
     )
+    rare = sa.text("outcome NOT IN ('exact_hit', 'semantic_hit', 'miss')")
+    columns = ["outcome", "at_ms", "purpose", "namespace", "tenant", "model", "tier", "reason"]
+    op.create_index("ix_lookups_rare", "lookups", columns, unique=False, sqlite_where=rare, postgresql_where=rare)
     connection = op.get_bind()
     first_ms, last_ms = connection.exec_driver_sql("SELECT min(at_ms), max(at_ms) FROM rollups_1h").one()
     if first_ms is None:
