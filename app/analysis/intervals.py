@@ -16,12 +16,16 @@ _Z = {0.90: 1.6448536269514722, 0.95: 1.959963984540054, 0.99: 2.575829303548900
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """k of n, 0 < n, with an interval. All ratios are 0…1. Of sampled lookups both are estimates, to whole lookups."""
+    """k of n, 0 < n, with an interval. All ratios are 0…1. Of sampled lookups both are estimates, to whole lookups.
+
+    worth: of so many independent lookups is the interval; None = of n.
+    """
 
     k: int
     n: int
     low_ratio: float
     high_ratio: float
+    worth: float | None = None
 
     @property
     def ratio(self) -> float:
@@ -30,11 +34,12 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A share less another, -1…1, with an interval."""
+    """A share less another, -1…1, with an interval. few: of too few lookups on a side for a finding, whatever the interval says."""
 
     ratio: float
     low_ratio: float
     high_ratio: float
+    few: bool = False
 
     @property
     def clear(self) -> bool:
@@ -63,13 +68,15 @@ def _limits(p: float, n: float, z: float) -> tuple[float, float]:
 
 
 def widened(share: Share | None, design: float | None) -> Share | None:
-    """Return the share with the interval of n / design observations: so many independent ones are worth as much as n that come in clusters.
+    """Return the share with the interval of worth / design observations: so many independent ones are worth as much as those in clusters.
 
-    design: variance over that of independent ones (Kish 1965); None or below 1 = as it is.
+    design: variance over that of independent ones (Kish 1965); None or below 1 = as it is. Of a weighed share it multiplies what the
+    weights cost (Gabler, Haeder and Lahiri, Survey Methodology 25, 1999).
     """
     if share is None or design is None or design <= 1:
         return share
-    return Share(share.k, share.n, *_limits(share.ratio, share.n / design, _Z[0.95]))
+    worth = (share.n if share.worth is None else share.worth) / design
+    return Share(share.k, share.n, *_limits(share.ratio, worth, _Z[0.95]), worth)
 
 
 def difference(now: Share | None, before: Share | None) -> Difference | None:
@@ -98,7 +105,7 @@ def weighed(strata: Sequence[tuple[float, int, int]]) -> Share | None:
     ratio = part / whole
     error2 = sum(w * w * (k * (1 - ratio) ** 2 + (n - k) * ratio**2) for w, k, n in strata) / whole**2
     worth = ratio * (1 - ratio) / error2 if error2 > 0 else whole**2 / sum(w * w * n for w, _, n in strata)
-    return Share(round(part), round(whole), *_limits(ratio, worth, _Z[0.95]))
+    return Share(round(part), round(whole), *_limits(ratio, worth, _Z[0.95]), worth)
 
 
 MIN_CLUSTERS = 40  # fewer than this and the interval below is too narrow to be called 95 %

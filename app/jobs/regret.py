@@ -205,8 +205,9 @@ def _groups(ctx: AdminContext, namespace: str, rows: Sequence[StreamRow], *, sam
         return None, "the keys are a sample, and links between them are lost in it"
     owner = {row.entry_id: _key(row) for row in rows if row.entry_id and row.outcome in {"miss", "exact_hit"}}
     with ctx.ops.read() as conn:
-        newest_first = labels.list(conn, namespace=namespace)
-    words = {(label.prompt_hash, label.candidate_id): label.serves for label in reversed(newest_first)}  # a pair's newest word counts
+        pairs = labels.by_pair(labels.list(conn, namespace=namespace))
+    # As on Thresholds a pair is what most people say of it. Where they are evenly divided, nothing was said.
+    words = {(said[0].prompt_hash, said[0].candidate_id): serves for said in pairs if (serves := labels.majority(said)) is not None}
     by_prompt: dict[str, list[str]] = {}
     links = []
     for row in rows:

@@ -192,6 +192,8 @@ def told_apart(segments: Sequence[Segment], n_before: int, n_now: int) -> tuple[
 
 def doubt(change: Difference) -> str:
     """Return why a change of the hit rate is no finding; '' = it is one. The same words wherever a change is told."""
+    if change.few:
+        return "too few to compare"
     if not change.clear:
         return "within noise"
     return "too little to act on" if abs(change.ratio) < MIN_CHANGE else ""
@@ -217,7 +219,7 @@ def verdict(
     step_ms: the change is at the start of `now`, as closely as this; None = it may be anywhere in it.
     """
     before, now = sides
-    if change is None:
+    if change is None or change.few:
         return UNKNOWN
     if doubt(change):
         silent = [event.what for event in events if event.kind == "outage" and event.at_ms >= now.start_ms]

@@ -200,7 +200,7 @@ def coverage_dials(loaded: Loaded) -> list[Dial]:
         rows.append(Dial(label, words.percent(share), detail, causes.told(change), good))
     held = loaded.worth.without_holdout
     if held and not counts.sampled:
-        detail = f"{words.count(held.k)} of {words.count(held.n)}, 95 %: {words.interval(held)}"
+        detail = f"{words.count(held.k)} of {words.count(held.n)}, 95 % as if independent: {words.interval(held)}"
         rows.append(Dial("Without holdout", words.percent(held), detail))
     covered = counts.coverage
     rows.append(
@@ -209,7 +209,7 @@ def coverage_dials(loaded: Loaded) -> list[Dial]:
             words.percent(covered),
             f"{words.count(counts.eligible)} of {words.count(counts.total)} lookups{' received' if counts.sampled else ''}; "
             f"{words.count(counts.of('bypass'))} bypassed, {words.count(counts.of('error'))} failed; "
-            f"95 %: {words.interval(covered)}",
+            f"95 % as if independent: {words.interval(covered)}",
         )
     )
     return rows

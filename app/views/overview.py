@@ -20,7 +20,6 @@ from storage.store import Store
 
 TELEMETRY, ACTS, GATEWAY = SOURCES = ("Telemetry database", "Record of acts", "Gateway")
 SILENT_AFTER_MS = 120_000  # a sender that reports every few seconds and has not for this long is worth a look
-_FEW = 30  # below this many eligible lookups a change is not worth a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +237,7 @@ def _trouble(health: Sequence[Health]) -> str:
 
 def _change(traffic: Traffic, marks: Sequence[Mark], before_name: str) -> tuple[str, bool]:
     change, before = traffic.change, traffic.before.hit_rate
-    if change is None or before is None or min(traffic.counts.eligible, traffic.before.eligible) < _FEW:
+    if change is None or before is None or change.few:
         return f", with too little in {before_name} to compare.", False
     if not change.clear:
         return f", steady against {before_name} ({words.percent(before)}).", False

@@ -20,6 +20,7 @@ RESPONSE = "response"
 LATE_MS = MINUTE_MS  # exporters send every few seconds and retry; a bucket that ended longer ago is taken as complete
 BY = ("cache_kind", "tier", "outcome", "reason")  # what a page's totals are read by: without what there may be very many of
 TIERS = ("memory", "store", "vector")
+FEW = 30  # eligible lookups of a window below which no change is a finding, and nothing is decomposed
 NONE = Counts()
 
 
@@ -73,8 +74,14 @@ def over(shown: Sequence[Bucket], outcomes: Sequence[str] = HITS, *, whole: Coun
 
     whole: the window's counts, weighed.
     """
-    if whole.skewed:
-        return None
+    return None if whole.skewed else received(shown, outcomes)
+
+
+def received(shown: Sequence[Bucket], outcomes: Sequence[str] = HITS) -> Ratio | None:
+    """Return the share of these outcomes in what came, over batches of time: an estimate of all lookups' only where all were kept alike.
+
+    How much they come in bursts it tells anyway.
+    """
     return batched([bucket.counts.of(*outcomes) for bucket in shown], [bucket.counts.eligible for bucket in shown])
 
 
@@ -83,11 +90,9 @@ def change(now: Share | None, before: Share | None, mine: Ratio | None, earlier:
 
     Had nothing changed, both would come in bursts alike, so a lookup is worth as much on either: the mean of 1 / design. A side that
     fell or rose halfway looks like one long burst, which would hide it; its 1 / design is near 0, and the other side's tells. mine,
-    earlier: the same shares, `over` their buckets; None = not all kept alike, and both sides stand as if independent.
+    earlier: the shares of what was received, over their buckets.
     """
-    if mine is None or earlier is None:
-        return difference(now, before)
-    worth = [1 / max(1.0, one.design) for one in (mine, earlier) if one.design is not None]
+    worth = [1 / max(1.0, one.design) for one in (mine, earlier) if one is not None and one.design is not None]
     design = len(worth) / sum(worth) if worth else None
     return difference(widened(now, design), widened(before, design))
 
@@ -106,9 +111,11 @@ class Compared:
         return over(self.buckets, outcomes, whole=self.counts)
 
     def moved(self, outcomes: tuple[str, ...] = HITS) -> Difference | None:
-        """Return the change of the share of these outcomes."""
-        earlier = over(self.earlier, outcomes, whole=self.before)
-        return change(self.counts.share(*outcomes), self.before.share(*outcomes), self.over(outcomes), earlier)
+        """Return the change of the share of these outcomes; of fewer than 30 eligible lookups on a side it is no finding."""
+        mine, earlier = (received(side, outcomes) for side in (self.buckets, self.earlier))
+        found = change(self.counts.share(*outcomes), self.before.share(*outcomes), mine, earlier)
+        few = min(self.counts.eligible, self.before.eligible) < FEW
+        return found and replace(found, few=few)
 
     @property
     def change(self) -> Difference | None:

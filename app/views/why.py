@@ -22,7 +22,6 @@ from storage.reads.window import HOUR_MS, MINUTE_MS, Scope, Window, coarse, exte
 from storage.store import Store
 
 TELEMETRY = "Telemetry database"
-FEW = 30  # eligible lookups of a window below which nothing is decomposed
 _MOST_BLOCKS = 360
 _DAY_MS, _DAY_BLOCKS = 24 * HOUR_MS, 144  # ten minutes each: few rows, and the time of a fall is told as closely
 _LEAST_FALL = 0.05  # of a fall before the time shown: smaller ones come with the time of day
@@ -69,13 +68,10 @@ class Why:
     failures: tuple[Failure, ...]
     part_now: Decomposed = Decomposed()
     part_before: Decomposed = Decomposed()
-    over_now: Ratio | None = None  # the rates over batches of time
+    over_now: Ratio | None = None  # the rates over batches of time; None where not all lookups were kept alike
     over_before: Ratio | None = None
     lookups: Lookups = Lookups()  # noqa: RUF009 - frozen
-
-    @property
-    def change(self) -> Difference | None:
-        return rates.change(self.rate_now, self.rate_before, self.over_now, self.over_before)
+    change: Difference | None = None
 
 
 def cut_of(rows: Sequence[Count], window: Window, step_ms: int) -> tuple[int, Cut] | None:
@@ -182,14 +178,14 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
     refused = rates.refusal(now) or rates.refusal(before)
     if refused:
         return Why(sides, None, None, now, before, (), (), (), (), (), Verdict("none", refused), ())
-    if min(now.eligible, before.eligible) < FEW:
-        return Why(sides, now.hit_rate, before.hit_rate, now, before, (), (), (), (), (), causes.UNKNOWN, ())
-    if now.skewed or before.skewed:
-        return Why(sides, now.hit_rate, before.hit_rate, now, before, (), (), (), (), (), causes.UNKNOWN, ())
+    buckets_now, buckets_before = (_buckets(conn, side, scope) for side in (sides.now, sides.before))
+    change = rates.change(now.hit_rate, before.hit_rate, rates.received(buckets_now), rates.received(buckets_before))
+    if change is not None:
+        change = replace(change, few=min(now.eligible, before.eligible) < rates.FEW)
+    if change is None or change.few or now.skewed or before.skewed:
+        return Why(sides, now.hit_rate, before.hit_rate, now, before, (), (), (), (), (), causes.UNKNOWN, (), change=change)
     mine, earlier = (changes.segments(conn, side, scope) for side in (sides.now, sides.before))
     cells: Cells = tabulate(DIMENSIONS, earlier.counts, mine.counts)
-    over_now, over_before = (_over(conn, side, scope, whole) for side, whole in ((sides.now, now), (sides.before, before)))
-    change = rates.change(now.hit_rate, before.hit_rate, over_now, over_before)
     clear = bool(change and not doubt(change))
     part_now, part_before = Decomposed(mine.stride, int(cells.n_now.sum())), Decomposed(earlier.stride, int(cells.n_before.sum()))
     segments = causes.told_apart(explain(cells, most=6), part_before.n, part_now.n) if clear else ()
@@ -209,18 +205,18 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
         failures=(),
         part_now=part_now,
         part_before=part_before,
-        over_now=over_now,
-        over_before=over_before,
+        over_now=rates.over(buckets_now, whole=now),
+        over_before=rates.over(buckets_before, whole=before),
         lookups=Lookups(
             namespaces=frozenset(name for side in (sides.now, sides.before) for name in hit_rate.by_namespace(conn, side, scope)),
             first_ms=None if horizons(conn).raw_ms else extent(conn, sides.now.end_ms).first_ms,
         ),
+        change=change,
     )
 
 
-def _over(conn: Connection, side: Window, scope: Scope, whole: Counts) -> Ratio | None:
-    rows = hit_rate.series(conn, side, scope)
-    return rates.over(rates.buckets(rows, side, cache_kind=rates.RESPONSE, now_ms=side.end_ms, whole=whole), whole=whole)
+def _buckets(conn: Connection, side: Window, scope: Scope) -> tuple[rates.Bucket, ...]:
+    return rates.buckets(hit_rate.series(conn, side, scope), side, cache_kind=rates.RESPONSE, now_ms=side.end_ms)
 
 
 def _versions(conn: Connection, sides: Sides, scope: Scope, earlier: Segments, mine: Segments) -> list[Event]:

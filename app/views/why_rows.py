@@ -10,7 +10,8 @@ from app.analysis.hit_rate import HITS
 from app.views import causes, rates, words
 from app.views.causes import DIMENSION_NAMES
 from app.views.decision import reason_in_words
-from app.views.why import FEW, Sides, Why
+from app.views.rates import FEW
+from app.views.why import Sides, Why
 
 WHOSE = {"cache": "Cache", "model": "Model", "traffic": "Traffic", "telemetry": "Telemetry", "open": "Not known", "none": "No change"}
 _FILTERS = {"namespace", "tenant", "model"}  # dimensions that the filter bar has

@@ -112,7 +112,8 @@ def _saved(cells: Sequence[Cell], each: Ratio | None, asked: Question, *, first_
     mine = [cell for cell in cells if cell.cache_kind == rates.RESPONSE and cell.outcome in ELIGIBLE]
     hits = [cell for cell in mine if cell.outcome in HITS]
     timed = [cell for cell in mine if cell.outcome not in HITS]
-    timed_n = sum(cell.lookup_us_n for cell in timed)
+    timed_n, others = sum(cell.lookup_us_n for cell in timed), counts.eligible - counts.hits
+    mean_ms = sum(cell.lookup_us for cell in timed) / 1e3 / timed_n if timed_n else None
     hours = max(0, min(asked.window.end_ms, asked.now_ms) - max(asked.window.start_ms, first_ms)) / _HOUR_MS
     return Saved(
         usd=savings(
@@ -127,7 +128,7 @@ def _saved(cells: Sequence[Cell], each: Ratio | None, asked: Question, *, first_
             gross=sum(cell.saved_us for cell in hits) / 1e3,
             hits_known=sum(cell.saved_us_n for cell in hits),
             hits=counts.hits,
-            cost=sum(cell.lookup_us for cell in timed) / 1e3 / timed_n * (counts.eligible - counts.hits) if timed_n else None,
+            cost=0.0 if not others else None if mean_ms is None else mean_ms * others,  # where all hit, there is nothing to pay
             eligible=counts.eligible,
             misses_pay=True,
         ),
@@ -344,5 +345,5 @@ def _break_even(found: Savings) -> str:
     if found.break_even_ratio is None:
         if not found.of:
             return "no break-even: what a hit would save is not known"
-        return "no break-even: hits save nothing"
+        return "no break-even: every lookup hit" if found.gross else "no break-even: hits save nothing"
     return "never breaks even" if found.break_even_ratio > 1 else f"pays above a hit rate of {words.ratio(found.break_even_ratio)}"

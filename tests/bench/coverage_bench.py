@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 
+from app.analysis.hit_rate import Counts, Sampled
 from app.analysis.intervals import batched, clustered, wilson
 from app.views import rates
 
@@ -60,21 +61,28 @@ def page(minutes: int, step_min: int, session_min: int, tenants: int, *, simulat
     return held / simulations, naive / simulations, batches / simulations
 
 
-def called_changed(session_min: int, fall: float, simulations: int, seed: int) -> float:
+def called_changed(session_min: int, fall: float, simulations: int, seed: int, *, kept: float = 1.0) -> float:
     """Return how often the hit rate of an hour is called changed against the hour before.
 
     session_min: minutes for which the rate stays, then it is drawn anew; 0 = one rate. fall: of the rate, 25 minutes before the end.
+    kept: of the later hour's hits, by a sampler that keeps every miss and tells so; of ten times as many lookups.
     """
     rng = np.random.default_rng(seed)
     called = 0
     for _ in range(simulations):
         sides = []
         for side in range(2):
-            n = rng.poisson(28, 60) + 1
+            n = rng.poisson(28 if kept == 1.0 else 280, 60) + 1
             rate = np.repeat(rng.beta(6, 4, 60 // session_min), session_min) if session_min else np.full(60, 0.6)
             rate[35:] *= 1 - fall * (side == 0)
             hits = rng.binomial(n, rate)
-            sides.append((wilson(int(hits.sum()), int(n.sum())), batched(hits.tolist(), n.tolist())))
+            ratio = kept if side == 0 else 1.0
+            came, misses = rng.binomial(hits, ratio), n - hits
+            whole = Counts(
+                {"exact_hit": int(came.sum()), "miss": int(misses.sum())},
+                (Sampled(ratio, "exact_hit", int(came.sum())),) if ratio < 1 else (),
+            )
+            sides.append((whole.hit_rate, batched(came.tolist(), (came + misses).tolist())))
         (now, mine), (before, earlier) = sides
         change = rates.change(now, before, mine, earlier)
         called += change is not None and change.clear
@@ -99,4 +107,8 @@ if __name__ == "__main__":
     print("\nsessions  called changed by chance, where it fell by 40 % for the last 25 minutes")
     for session_min in (0, 1, 5, 10):
         by_chance, found = (called_changed(session_min, fall, simulations, 1) for fall in (0.0, 0.4))
+        print(f"{session_min:5} min  {by_chance:8.1%}  {found:8.1%}")
+    print("\nthe same where one in ten of the later hour's hits was kept, and every miss")
+    for session_min in (0, 1, 5, 10):
+        by_chance, found = (called_changed(session_min, fall, simulations, 1, kept=0.1) for fall in (0.0, 0.4))
         print(f"{session_min:5} min  {by_chance:8.1%}  {found:8.1%}")

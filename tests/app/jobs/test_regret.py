@@ -204,14 +204,15 @@ def test_clients_that_ask_for_fresh_answers_are_no_reason_to_tune(wired: Wiring)
     assert ([end.hits for end in found.regret], found.best_knob, found.worth_it) == ([0, 0], None, False)
 
 
-def test_a_pair_s_newest_word_links_it_or_not(wired: Wiring) -> None:
+def test_a_pair_is_linked_or_not_by_what_most_people_said_of_it_as_on_thresholds(wired: Wiring) -> None:
     ctx = context(wired)
     rows = [
         dataclasses.replace(ROW, outcome="miss"),
         dataclasses.replace(ROW, key="bb", outcome="semantic_hit", prompt_hash="p2"),
         dataclasses.replace(ROW, key="cc", outcome="miss", entry_id="e3", prompt_hash="p3"),
     ]
-    said = (("p2", False, "ann", 1), ("p2", True, "bob", 2), ("p3", True, "ann", 1), ("p3", False, "bob", 2))
+    words = {"p2": (False, True, True, False), "p3": (False, False, True)}  # one after the other; evenly divided is as if nothing was said
+    said = [(name, serves, f"person {at}", at) for name, given in words.items() for at, serves in enumerate(given)]
     for prompt_hash, serves, actor, at_ms in said:
         labels.put(ctx.ops, labels.Label("faq", prompt_hash, "e1", 0.9, serves, actor, at_ms))
     assert regret._groups(ctx, "faq", rows, sampled=False) == ({"aa g1": "aa g1", "bb g1": "aa g1"}, "")

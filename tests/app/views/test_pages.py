@@ -267,11 +267,19 @@ def test_a_certain_change_that_is_large_is_news(now: int, told: str, bad: bool) 
 
 
 def test_a_rate_of_few_lookups_is_not_compared() -> None:
-    counts = Counts({"exact_hit": 3, "miss": 1})
-    few = dataclasses.replace(_traffic((1, 1), (1, 1)), counts=counts, before=counts, buckets=(), earlier=())
+    """29 of 29 against none of 29 is as clear as can be, and no finding on any page."""
+    hits, misses = Counts({"exact_hit": 29}), Counts({"miss": 29})
+    few = dataclasses.replace(_traffic((1, 1), (1, 1)), counts=misses, before=hits, buckets=(), earlier=())
     told, bad = overview._change(few, (), "the hour before")
     assert "too little in the hour before to compare" in told
     assert not bad
+    beside = hit_rate.Loaded(misses, (), (), (), (), (), Extent(None, None), before=hits)
+    for dial in (overview_rows.rate_dial(few), hit_rate.coverage_dials(beside)[0]):
+        assert (dial.change, dial.good) == ("−100.0 points, too few to compare", None)
+    assert hit_rate._sentence(beside, "the last hour", "the hour before") == (
+        "Hit rate 0.0 % (0.0–11.7 % as if independent, n = 29) in the last hour: no hits.",
+        False,
+    )
 
 
 def test_overview_compares_with_the_period_that_was_chosen(store: Store, ops: Store) -> None:

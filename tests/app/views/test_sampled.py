@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from app.analysis.hit_rate import Counts, Sampled, count
-from app.analysis.intervals import weighed, wilson
+from app.analysis.intervals import difference, weighed, wilson
 from app.charts import rates as charts
-from app.views import hit_rate, overview, overview_rows, rates, why, why_rows, worth
+from app.views import causes, hit_rate, overview, overview_rows, rates, why, why_rows, worth
 from app.views.question import Question
-from storage.reads.window import Scope, Window
+from storage.reads.window import Extent, Scope, Window
 from storage.store import Store
 from tests.app.views.test_pages import no_engine
 from tests.support import telemetry
@@ -144,13 +144,48 @@ def test_a_sampler_that_does_not_tell_is_refused_with_the_reason(stores: tuple[S
     no_parts(front.traffic, rate.loaded)
 
 
+def _mixed(made: Sequence[Made]) -> list[Made]:
+    """Return the lookups with hits and misses spread over the same time: one after the other they would be two bursts."""
+    times = [one.lookup.at_ms for one in made]
+    order = np.random.default_rng(0).permutation(len(times))
+    return [dataclasses.replace(one, lookup=one.lookup._replace(at_ms=times[at])) for one, at in zip(made, order, strict=True)]
+
+
+def test_bursts_are_no_change_where_lookups_were_kept_unalike_either() -> None:
+    """Twelve minutes at 90 % and twelve at 30 %, twice, against the same the other way round; one in ten of the later hits was kept."""
+
+    def side(first: float, kept: float) -> tuple[Counts, tuple[rates.Bucket, ...]]:
+        ratios = [first if minute // 12 % 2 == 0 else 1.2 - first for minute in range(60)]
+        counts = [(round(500 * ratio * kept), round(500 * (1 - ratio))) for ratio in ratios]
+        buckets = tuple(rates.Bucket(at, Counts({"exact_hit": k, "miss": m}), False) for at, (k, m) in enumerate(counts))
+        hits, misses = (sum(column) for column in zip(*counts, strict=True))
+        told = (Sampled(kept, "exact_hit", hits),) if kept < 1 else ()
+        return Counts({"exact_hit": hits, "miss": misses}, told), buckets
+
+    (now, shown), (before, earlier) = side(0.9, 0.1), side(0.3, 1.0)
+    found = hit_rate.Loaded(now, shown, (), (), (), (), Extent(None, None), before=before, earlier=earlier)
+    assert found.over() is None
+    assert found.change is not None
+    assert found.change.ratio == pytest.approx(0.12, abs=0.001)
+    assert causes.doubt(found.change) == "within noise"
+    alone = difference(now.hit_rate, before.hit_rate)
+    assert alone is not None
+    assert alone.clear  # as if every lookup were independent of its neighbours
+
+
 def test_parts_that_are_not_weighed_explain_no_change(stores: tuple[Store, Store]) -> None:
     made = [
         dataclasses.replace(one, lookup=one.lookup._replace(namespace=("faq", "docs")[number % 2]))
         for number, one in enumerate(rows(40, 60))
     ]
-    hits = [dataclasses.replace(one, lookup=one.lookup._replace(sampler="threshold", kept_ratio=0.1)) for one in made[:40]]
-    front, _, answer = load(stores, [*hits, *made[40:], *rows(40, 60, at_ms=NOW - 3_600_000)])
+    made = [*_mixed(made), *_mixed(rows(40, 60, at_ms=NOW - 3_600_000))]
+    sampled = [
+        dataclasses.replace(one, lookup=one.lookup._replace(sampler="threshold", kept_ratio=0.1))
+        if one.lookup.outcome == "exact_hit" and one.lookup.at_ms >= HOUR.start_ms
+        else one
+        for one in made
+    ]
+    front, _, answer = load(stores, sampled)
     assert front.traffic is not None
     assert front.traffic.change is not None
     assert front.traffic.change.clear

@@ -196,6 +196,14 @@ def test_all_hits_and_all_misses_are_numbers(stores: tuple[Store, Store], outcom
     assert all("nan" not in f"{dial.value} {dial.detail}".lower() for dial in worth.dials(found.worth))
 
 
+def test_where_all_hit_no_time_was_lost_and_what_they_saved_is_told(stores: tuple[Store, Store]) -> None:
+    found = load(stores, made(60, outcome="exact_hit", saved_ms=50.0))
+    time = next(dial for dial in worth.dials(found.worth) if dial.label == "Time saved, net")
+    assert found.worth.ms.net == found.worth.ms.gross == pytest.approx(50.0 * found.counts.hits)
+    assert "less 0 ms" in time.detail
+    assert "no break-even: every lookup hit" in time.detail
+
+
 def test_a_cache_without_a_hit_shows_what_it_loses(stores: tuple[Store, Store]) -> None:
     found = load(stores, made(60, outcome="miss", tenant="one", prompt_hash="one"), usd_per_hour=60.0)
     money = next(dial for dial in worth.dials(found.worth) if dial.label == "Money saved, net")
