@@ -41,6 +41,15 @@ def go(page: str, query: Mapping[str, str]) -> None:
     st.switch_page(page_path(page), query_params=dict(query))
 
 
+def say(query: Mapping[str, str]) -> None:
+    """Write these values to the address of the page that is shown, whether or not their widgets are drawn. For callbacks."""
+    context = get_script_run_ctx()
+    if context is not None:
+        with context.session_state.query_params() as address:
+            _loosen(address, query)
+            address.update(query)
+
+
 def _loosen(address: QueryParams, query: Mapping[str, str]) -> None:
     """Free these values from their widgets: a widget is tied to its value again when it is drawn."""
     for key in query:
