@@ -2,8 +2,10 @@
 
 import streamlit as st
 
-from app.ui import chrome
+from app.ui import arrival, chrome
 
 st.set_page_config(page_title="Cachescope", page_icon=chrome.ICON, layout="wide", initial_sidebar_state=chrome.SIDEBAR_PX)
 st.logo(chrome.LOGO, size="large")
-st.navigation(chrome.menu(), expanded=True).run()
+chosen = st.navigation(chrome.menu(), expanded=True)
+arrival.take(chosen.url_path)
+chosen.run()

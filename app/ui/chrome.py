@@ -10,7 +10,7 @@ from pathlib import Path
 import streamlit as st
 
 from app.errors import AppError
-from app.ui import confirm, filters, handles, tables
+from app.ui import arrival, confirm, filters, handles, tables
 from app.ui.links import page_path
 from app.ui.text import literal
 from app.views import definitions, words
@@ -66,7 +66,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
 
 def _home() -> None:
     """Send `/` to the overview. The default page answers at `/` alone, and a link to /overview must work too."""
-    st.switch_page(page_path("overview"), query_params=st.query_params.to_dict())
+    arrival.go("overview", st.query_params.to_dict())
 
 
 def menu() -> dict[str, list[st.Page]]:

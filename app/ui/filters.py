@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from app.ui import handles
+from app.ui import arrival, handles
 from app.views import kept, words
 from app.views.parts import attempt
 from app.views.question import Question
@@ -180,7 +180,7 @@ def pick_range(start_ms: int, end_ms: int) -> None:
     st.session_state["range"] = ABSOLUTE
     for name, ms in (("from", window.start_ms), ("to", window.end_ms)):
         st.session_state[name] = datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None)
-        st.query_params[name] = minute(ms)  # the widget may not be drawn yet, and a value that is its first is not written
+        arrival.say({name: minute(ms)})  # the widget may not be drawn yet, and a value that is its first is not written
     st.session_state[PICKED] = True
 
 

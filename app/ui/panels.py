@@ -10,7 +10,7 @@ import streamlit as st
 
 from app.charts import theme
 from app.charts.theme import Chart
-from app.ui import filters, links, tables
+from app.ui import arrival, filters, tables
 from app.ui.text import literal
 from app.views import definitions
 from storage.reads.window import MINUTE_MS
@@ -95,7 +95,7 @@ def _selectable(made: Chart, *, key: str, take: Callable[[Mapping[str, Any]], bo
         st.rerun()  # the bar is drawn outside the refreshing fragment
     asked = st.session_state.pop(_ASKED, None)
     if asked is not None:
-        st.switch_page(links.page_path("hit_rate"), query_params=filters.query(**asked))
+        arrival.go("hit_rate", filters.query(**asked))
 
 
 def to_why(at_ms: int) -> None:
