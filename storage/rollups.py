@@ -149,10 +149,12 @@ class Totals:
             if row.input_tokens is not None and row.input_tokens >= 0:
                 sums[2] += min(_LIMIT, row.input_tokens)
                 sums[3] += 1
-            if row.output_tokens is not None and row.output_tokens >= 0:
-                sums[4] += min(_LIMIT, row.output_tokens)
+                # Only of those that are counted: else the sum is of more lookups than its number says.
+                if row.output_tokens is not None and row.output_tokens >= 0:
+                    sums[4] += min(_LIMIT, row.output_tokens)
             if row.cost_usd is not None and row.cost_usd >= 0:
-                sums[5] += scaled(row.cost_usd, 1_000_000_000)
+                # The call of a coalesced lookup is another's, and paid for there, whatever a sender tells.
+                sums[5] += 0 if row.outcome == "coalesced" else scaled(row.cost_usd, 1_000_000_000)
                 sums[6] += 1
             if row.saved_usd is not None and row.saved_usd >= 0:
                 sums[7] += scaled(row.saved_usd, 1_000_000_000)

@@ -250,13 +250,15 @@ def independent(raw: list[tuple[LookupRow, str]], width_ms: int) -> dict[tuple[A
         def total(name: str, factor: int) -> int:
             return sum(round(value * factor) for value in values(name))
 
+        told = [row for row in members if row.input_tokens is not None and row.input_tokens >= 0]
+
         result[key] = (
             len(members),
             total("duration_ms", 1_000),
             sum(values("input_tokens")),
             len(values("input_tokens")),
-            sum(values("output_tokens")),
-            total("cost_usd", 10**9),
+            sum(values("output_tokens", told)),
+            0 if key[-2] == "coalesced" else total("cost_usd", 10**9),
             len(values("cost_usd")),
             total("saved_usd", 10**9),
             len(values("saved_usd")),

@@ -140,6 +140,32 @@ def test_negative_costs_alone_are_no_price(stores: tuple[Store, Store]) -> None:
     assert value(found.worth, "By money") == "no data"
 
 
+def test_a_call_that_several_waited_for_is_paid_for_once(stores: tuple[Store, Store]) -> None:
+    """Half of the lookups without a hit waited for another's call, and their sender tells its price with each."""
+    outcomes = ("exact_hit", "exact_hit", "miss", "coalesced")
+    rows = [
+        dataclasses.replace(one, lookup=one.lookup._replace(outcome=outcomes[at % 4], saved_usd=1.0, cost_usd=1.0))
+        for at, one in enumerate(made(200)[:196])
+    ]
+    found = load(stores, rows)
+    assert found.worth.money.ratio is not None
+    assert found.worth.money.ratio.ratio == pytest.approx(2 / 3)
+    front = overview.load(lambda: stores[0], lambda: stores[1], no_engine, Question(HOUR, Scope(), "the last hour", NOW)).traffic
+    assert front is not None
+    assert front.spent_usd.value == pytest.approx(len(rows) / 4)
+
+
+def test_tokens_of_the_answer_alone_are_in_no_sum_that_does_not_count_them(stores: tuple[Store, Store]) -> None:
+    rows = [
+        dataclasses.replace(one, lookup=one.lookup._replace(outcome="exact_hit", input_tokens=10 if at % 2 else None, output_tokens=90))
+        for at, one in enumerate(made(200)[:180])
+    ]
+    load(stores, rows)
+    front = overview.load(lambda: stores[0], lambda: stores[1], no_engine, Question(HOUR, Scope(), "the last hour", NOW)).traffic
+    assert front is not None
+    assert front.saved_tokens == overview.Sum(9_000, 90, 180)
+
+
 @pytest.mark.parametrize("without", ["hits", "others"])
 def test_a_side_that_told_no_tokens_is_no_side_of_none(stores: tuple[Store, Store], without: str) -> None:
     rows = [
