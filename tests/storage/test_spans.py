@@ -251,7 +251,6 @@ def independent(raw: list[tuple[LookupRow, str]], width_ms: int) -> dict[tuple[A
             return sum(round(value * factor) for value in values(name))
 
         told = [row for row in members if row.input_tokens is not None and row.input_tokens >= 0]
-
         result[key] = (
             len(members),
             total("duration_ms", 1_000),
