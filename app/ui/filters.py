@@ -102,9 +102,9 @@ def _kept() -> Horizons:
         return horizons(conn)
 
 
-def _note_removed(shown: Window) -> None:
-    """Draw what retention has removed of the window. A database that does not answer is told of by the page itself."""
-    told = kept.note(attempt("telemetry", _kept).value or Horizons(), shown)
+def _note_removed(shown: Window, compared: Window | None) -> None:
+    """Draw what retention has removed of the windows. A database that does not answer is told of by the page itself."""
+    told = kept.note(attempt("telemetry", _kept).value or Horizons(), shown, compared)
     if told:
         st.caption(f":material/auto_delete: {told}")
 
@@ -163,8 +163,9 @@ def bar(*, tier: bool = False, compare: bool = False, scoped: bool = True) -> Se
             source=_pick("source", "All senders", found.sources, narrow=tier),
         )
         against, against_ms = _comparison(around) if compare else (PREVIOUS, 0)
-    _note_removed(around)
-    return Selection(chosen, scope, start_ms, end_ms, against, against_ms, held_since())
+    selection = Selection(chosen, scope, start_ms, end_ms, against, against_ms, held_since())
+    _note_removed(around, selection.before(around) if compare else None)
+    return selection
 
 
 def since(at_ms: int) -> None:

@@ -67,7 +67,7 @@ def panel(view: Why) -> None:
         columns["lookups"] = tables.link("lookups", shown="/(traces)")
         tables.show(rows, alt="Segments that explain the change of the hit rate, the best first", columns=columns)
         links.beneath(rows, "lookups", by=("what",), lead="Lookups of")
-    if not view.dimensions:
+    if not view.became:
         return
     changes(view)
     st.markdown("**What lookups became, before and now**")
@@ -81,6 +81,8 @@ def panel(view: Why) -> None:
         st.markdown("**Lookups of the first segment**")
         tables.show(examples, alt="Example lookups of the first segment", columns={"trace": tables.link("trace", shown="/(traces)")})
         links.beneath(examples, "trace", by=("time (UTC)", "outcome", "prompt"), lead="Open the trace of")
+    if not view.dimensions:
+        return
     with st.expander("Every dimension: mix and rate"):
         tables.show(why_rows.dimension_rows(view), alt="Dimensions as explanations, the most surprising first")
         parts = why_rows.part_rows(view)

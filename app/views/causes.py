@@ -213,8 +213,9 @@ def verdict(
     sides: tuple[Window, Window],
     lookups: Lookups,
     step_ms: int | None = None,
+    unnamed: str = "all segments alike",
 ) -> Verdict:
-    """Return whose change it is, with the evidence in words. sides: before, now.
+    """Return whose change it is, with the evidence in words. sides: before, now. unnamed: what it means that there is no segment.
 
     step_ms: the change is at the start of `now`, as closely as this; None = it may be anywhere in it.
     """
@@ -226,7 +227,7 @@ def verdict(
         missing = f"; {words.listed(silent)}: what came then is not in it" if silent else ""
         return Verdict("none", f"the hit rate is as before ({words.points(change)}, {doubt(change)}){missing}")
     first = segments[0] if segments else None
-    told = f"{segment_name(first)} explains {words.points(first.effect_ratio)}, {_way(first)}" if first else "all segments alike"
+    told = f"{segment_name(first)} explains {words.points(first.effect_ratio)}, {_way(first)}" if first else unnamed
     filling = _filling(change, became, before, lookups)
     if filling:
         return Verdict("cache", filling)

@@ -11,7 +11,7 @@ from app.analysis.adwin import Cut, adwin
 from app.analysis.attribution import Cells, Dimension, Segment, by_dimension, explain, tabulate
 from app.analysis.hit_rate import ELIGIBLE, HITS, Counts, count
 from app.analysis.intervals import Difference, Ratio, Share
-from app.views import causes, marks, rates
+from app.views import causes, marks, rates, words
 from app.views.causes import MIN_CHANGE, Became, Event, Lookups, Verdict, doubt
 from app.views.parts import Failure, attempt
 from storage.reads import changes, hit_rate
@@ -44,10 +44,14 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Decomposed:
-    """What of a side was decomposed: one lookup in `stride`, n eligible ones. Sides of unlike size have unlike strides."""
+    """What of a side was decomposed: one lookup in `stride`, n eligible ones. Sides of unlike size have unlike strides.
+
+    gone: retention has removed lookups of it, which only sums still count.
+    """
 
     stride: int = 1
     n: int = 0
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +191,9 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
     mine, earlier = (changes.segments(conn, side, scope) for side in (sides.now, sides.before))
     cells: Cells = tabulate(DIMENSIONS, earlier.counts, mine.counts)
     clear = bool(change and not doubt(change))
-    part_now, part_before = Decomposed(mine.stride, int(cells.n_now.sum())), Decomposed(earlier.stride, int(cells.n_before.sum()))
+    raw_ms = horizons(conn).raw_ms
+    part_now = Decomposed(mine.stride, int(cells.n_now.sum()), sides.now.start_ms < raw_ms)
+    part_before = Decomposed(earlier.stride, int(cells.n_before.sum()), sides.before.start_ms < raw_ms)
     segments = causes.told_apart(explain(cells, most=6), part_before.n, part_now.n) if clear else ()
     fell = bool(change and change.ratio < 0)
     return Why(
@@ -209,7 +215,7 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
         over_before=rates.over(buckets_before, whole=before),
         lookups=Lookups(
             namespaces=frozenset(name for side in (sides.now, sides.before) for name in hit_rate.by_namespace(conn, side, scope)),
-            first_ms=None if horizons(conn).raw_ms else extent(conn, sides.now.end_ms).first_ms,
+            first_ms=None if raw_ms else extent(conn, sides.now.end_ms).first_ms,
         ),
         change=change,
     )
@@ -250,6 +256,16 @@ def _became(now: Sequence[Cell], before: Sequence[Cell], now_of: int, before_of:
     return tuple(sorted(found, key=lambda one: -abs(one.effect_ratio)))
 
 
+def _unnamed(told: Why) -> str:
+    """Return what it means that no segment is named."""
+    gone = [name for name, part in ((told.sides.name, told.part_before), ("this time", told.part_now)) if part.gone]
+    if not gone:
+        return "all segments alike"
+    if told.part_before.n and told.part_now.n:
+        return f"all segments alike, among the lookups of {words.listed(gone)} that are not removed yet"
+    return f"which segments is not known, for lookups of {words.listed(gone)} are removed"
+
+
 def _joined(told: Why, seen: Sequence[Mark], failure: Failure | None) -> Why:
     if told.counts_now.untold or told.counts_before.untold:
         return replace(told, failures=(failure,) if failure else ())
@@ -263,6 +279,7 @@ def _joined(told: Why, seen: Sequence[Mark], failure: Failure | None) -> Why:
         sides=(sides.before, sides.now),
         lookups=told.lookups,
         step_ms=sides.step_ms,
+        unnamed=_unnamed(told),
     )
     if verdict.whose != "none" and (told.counts_now.skewed or told.counts_before.skewed):
         verdict = Verdict("open", f"telemetry is sampled: {rates.NO_PARTS}")

@@ -11,7 +11,7 @@ from app.views import causes, rates, words
 from app.views.causes import DIMENSION_NAMES
 from app.views.decision import reason_in_words
 from app.views.rates import FEW
-from app.views.why import Sides, Why
+from app.views.why import Decomposed, Sides, Why
 
 WHOSE = {"cache": "Cache", "model": "Model", "traffic": "Traffic", "telemetry": "Telemetry", "open": "Not known", "none": "No change"}
 _FILTERS = {"namespace", "tenant", "model"}  # dimensions that the filter bar has
@@ -46,7 +46,7 @@ def compared(sides: Sides) -> str:
 
 
 def rates_told(view: Why) -> str:
-    """Return both rates with interval and n, and of each side the part of the lookups that was decomposed."""
+    """Return both rates with interval and n, and of each side the part of the lookups that was decomposed, where it is not all."""
     sides = (
         ("before", view.rate_before, view.over_before, view.part_before),
         ("now", view.rate_now, view.over_now, view.part_now),
@@ -56,8 +56,14 @@ def rates_told(view: Why) -> str:
         for name, share, over, _ in sides
         if share
     ]
-    read = [f"{name} from one lookup in {part.stride} (n = {words.count(part.n)})" for name, *_, part in sides if part.stride > 1]
+    read = [f"{name} {_part(part)} (n = {words.count(part.n)})" for name, *_, part in sides if part.stride > 1 or part.gone]
     return " · ".join([*parts, *([f"decomposed {words.listed(read)}"] if read else [])])
+
+
+def _part(part: Decomposed) -> str:
+    """Return `from one lookup in 3 of those not removed yet`."""
+    left = "of those not removed yet" if part.gone else ""
+    return f"from one lookup in {part.stride} {left}".rstrip() if part.stride > 1 else f"from {left.removeprefix('of ')}"
 
 
 def segment_rows(view: Why, query: Mapping[str, str]) -> list[dict[str, object]]:

@@ -18,6 +18,7 @@ def test_known_answer_of_four_kinds() -> None:
     found = entropy([4, 2, 1, 1])
     assert found is not None
     assert found.plug_in_bits == pytest.approx(1.75)
+    assert 2**found.plug_in_bits == pytest.approx(3.364, abs=5e-4)  # effective prompts, of the plug-in
     assert found.miller_madow_bits == pytest.approx(2.0205, abs=5e-5)
     assert found.normalised_ratio == pytest.approx(0.875)
     assert found.effective == pytest.approx(2**found.chao_shen_bits)  # two of four were seen once

@@ -10,6 +10,7 @@ import dataclasses
 import random
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.views import drift, drift_rows, hit_rate, overview, why
+from app.jobs.regret import prepare
+from app.views import drift, drift_rows, hit_rate, holdout, overview, why
+from app.views import thresholds as of_thresholds
 from app.views.question import Question
 from storage import spans
 from storage.reads import changes, regret, thresholds
 from storage.reads import drift as mixes
 from storage.reads.window import Scope, Window
 from storage.rows import SourceKey
+from storage.slots import SLOTS
 from storage.store import Store, open_ops, open_telemetry
 from tests.bench.views_bench import no_engine
 from tests.storage.support import GATEWAY, MINUTE_NS, START_NS, Made, batch
@@ -47,7 +51,7 @@ def histories(draw: st.DrawFn) -> list[tuple[Made, SourceKey]]:
             "tenant": rng.choice(("acme", "globex")),
             "model": rng.choice(("a", "b")),
             "tier": rng.choice(("memory", "vector", "")),
-            "reason": rng.choice(("", "no_candidate")),
+            "reason": rng.choice(("", "no_candidate", "holdout")),
             "prompt_hash": rng.choice(("", "p", "q")),
             "client": rng.choice(("web", "batch")),
             "similarity": rng.choice((None, 0.7, 0.95)),
@@ -58,6 +62,12 @@ def histories(draw: st.DrawFn) -> list[tuple[Made, SourceKey]]:
             "cost_usd": rng.choice((None, 0.1)),
             "lookup_ms": rng.choice((None, 0.4)),
             "key": rng.choice(("", "k", "l")),
+            "held_out": rng.choice((None, False, True)),
+            "passed": rng.choice((None, False, True)),
+            "candidate_id": rng.choice(("", "e")),
+            "entry_id": rng.choice(("", "e", "f")),
+            "entry_age_s": rng.choice((None, 3.7, 8_000.1)),
+            "upstream_ms": rng.choice((None, 700.3, 0.1)),
             "policy_version": rng.choice((None, 1, 2)),
             "model_version": rng.choice(("", "v1", "v2")),
         }
@@ -93,12 +103,23 @@ def _numbers(telemetry: Store, ops: Store, *, limit: int) -> dict[str, Any]:
         found[f"overview {window}"] = [getattr(seen, name) for name in seen.__dataclass_fields__ if name != "sources"]
         told = why.load(lambda: telemetry, lambda: ops, before=window.previous, before_name="before", **asked)
         found[f"why {window}"] = (told.sides, told.rate_now, told.segments, told.dimensions, told.became, told.examples)
+        found[f"holdout {window}"] = holdout.load(lambda: telemetry, window=window, scope=Scope())
+        shown = of_thresholds.load(lambda: telemetry, lambda: ops, no_engine, window=window, scope=FAQ, window_name="now")
+        moved = [of_thresholds.move(shown, at) for at in (0.6, 0.8, 0.96)]
+        told = [(of_thresholds.consequence(one), of_thresholds.pair_rows(shown, (*one.gained, *one.lost))) for one in moved]
+        found[f"what if {window}"] = (shown.sentence, told, of_thresholds.count_rows(shown), of_thresholds.notes(shown))
         for thorough in (False, True):
             found[f"drift {window} {thorough}"] = of_drift(telemetry, window, thorough=thorough)
         with telemetry.read() as conn:
             found[f"thresholds {window}"] = thresholds.by_namespace(conn, window, Scope())
             found[f"candidates {window}"] = [row._replace(id=0) for row in thresholds.candidates(conn, window, Scope(), limit=limit)]
-            found[f"stream {window}"] = list(regret.stream(conn, "faq", window))
+            stream = list(regret.stream(conn, "faq", window))
+            found[f"stream {window}"] = (stream, prepare(stream), regret.counted(conn, "faq", window))
+            for below in (0, SLOTS // 2, SLOTS):  # what regret replays of many keys: certain ones, and others by their hash
+                few: dict[str, Any] = {"certain": ("k",), "below": below, "step_ms": 240_000}
+                found[f"bursts {window} {below}"] = list(regret.bursts(conn, "faq", window, **few))
+            found[f"keys {window}"] = Counter(regret.some_keys(conn, "faq", window, every=2))
+            found[f"busiest {window}"] = regret.busiest(conn, window, limit=2)
             for scope in (Scope(), FAQ):
                 found[f"segments {window} {scope}"] = changes.segments(conn, window, scope)
                 for thorough in (False, True):

@@ -177,6 +177,37 @@ def test_sides_that_are_read_in_unlike_parts_keep_their_own_shares(tmp_path: Pat
     assert "now from one lookup" not in told
 
 
+@pytest.mark.parametrize("gone_min", [60, 90])
+def test_what_retention_removed_is_not_called_alike(tmp_path: Path, gone_min: int) -> None:
+    """The sums of both hours are there; of the first the lookups are removed, all of them or of half an hour."""
+    store, ops = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
+    made = list(telemetry.make(start_ms=NOW - 7_200_000, end_ms=NOW, per_minute=10))
+    hits = [one.lookup.at_ms < HOUR.start_ms or number % 3 == 0 for number, one in enumerate(made)]
+    outcomes = ["exact_hit" if hit else "miss" for hit in hits]
+    telemetry.write(
+        store,
+        [incident.replace(one, lookup=one.lookup._replace(outcome=outcome)) for one, outcome in zip(made, outcomes, strict=True)],
+        now_ms=NOW,
+    )
+    with store.write() as conn:
+        raw_ms = NOW - gone_min * 60_000
+        conn.exec_driver_sql("DELETE FROM lookups WHERE at_ms < ?", (raw_ms,))
+        conn.exec_driver_sql("INSERT INTO removed (kind, before_ms, rows, last_ms, by_size) VALUES ('raw', ?, 1, 0, 0)", (raw_ms,))
+    view = why.load(lambda: store, lambda: ops, window=HOUR, before=HOUR.previous, before_name="the hour before", scope=Scope(), find=False)
+    store.close()
+    ops.close()
+    assert view.change is not None
+    assert view.change.ratio < -0.5
+    assert sum(one.before for one in view.became) == view.counts_before.eligible > view.part_before.n
+    assert (view.part_before.n == 0) is (gone_min == 60)
+    assert f"decomposed before from those not removed yet (n = {view.part_before.n})" in why_rows.rates_told(view)
+    left = "which segments is not known, for lookups of the hour before are removed"
+    if gone_min == 90:
+        left = "all segments alike, among the lookups of the hour before that are not removed yet"
+    assert (left in view.verdict.told) is not bool(view.segments)
+    assert not (gone_min == 60 and view.segments)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_bursts_are_no_change_on_the_overview_and_none_in_the_answer_below_it(tmp_path: Path, seed: int) -> None:
     """Two hours of one traffic, each minute of which has a rate of its own: up or down by more than lookups one by one would be."""
