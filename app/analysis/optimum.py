@@ -129,7 +129,10 @@ def _belady(ids: Ints, sizes: Ints, times: Ints, following: Ints, ttl: int, capa
                 if due[y] == heap[i] and heap[i] > k and heap[i] != use:
                     heap[kept] = heap[i]
                     kept += 1
+                    due[y] = -1 - due[y]  # one entry each: a use that never comes is pushed anew whenever its key expires
             size = kept
+            for i in range(size):
+                due[ids[heap[i]] if heap[i] < n else heap[i] - n] = heap[i]
             for i in range(1, size):
                 _lift(heap, i)
             limit = min(4 * held + 2_048, heap.size)

@@ -84,6 +84,17 @@ def test_min_is_the_optimum_of_equal_entries(requests: Stream, capacity: int, by
     assert optimum.belady(requests, capacity, bypass=bypass).sum() == best(requests, [1.0] * requests.n, capacity, -1, bypass=bypass)
 
 
+def test_min_s_heap_keeps_its_bounds() -> None:
+    """Uses that expire again and again, while a large entry has left few held: run without the compiler, which checks no bounds."""
+    small, large, late = 12, 12, 13
+    ids = np.array([*range(small), *[0] * 2_037, large, *[0] * 2_089, late, *[0, 1] * 20, *[0] * 200], np.int64)
+    sizes = np.array([1] * small + [9, 1], np.int64)
+    requests = Stream(ids, np.arange(ids.size, dtype=np.int64) * 10, sizes)
+    following = optimum.next_request(ids, requests.keys)
+    plainly = optimum._belady.py_func(ids, sizes, requests.times, following, 5, 12, False)  # type: ignore[attr-defined]
+    assert plainly.tolist() == optimum.belady(requests, 12, ttl_ms=5).tolist() == [False] * ids.size
+
+
 def test_expired_intervals_are_infeasible() -> None:
     requests = stream(["a", "a", "a"], times=[0, 6, 12])
     assert optimum.intervals(requests, np.ones(3), ttl_ms=5).end.tolist() == []
