@@ -97,6 +97,14 @@ def change(now: Share | None, before: Share | None, mine: Ratio | None, earlier:
     return difference(widened(now, design), widened(before, design))
 
 
+def moved(
+    now: Counts, before: Counts, shown: Sequence[Bucket], earlier: Sequence[Bucket], outcomes: Sequence[str] = HITS
+) -> Difference | None:
+    """Return the change of the share of these outcomes; of fewer than 30 eligible lookups on a side it is no finding."""
+    found = change(now.share(*outcomes), before.share(*outcomes), received(shown, outcomes), received(earlier, outcomes))
+    return found and replace(found, few=min(now.eligible, before.eligible) < FEW)
+
+
 class Compared:
     """A window's counts, whole and by buckets, and those of the window that it is compared with."""
 
@@ -112,10 +120,7 @@ class Compared:
 
     def moved(self, outcomes: tuple[str, ...] = HITS) -> Difference | None:
         """Return the change of the share of these outcomes; of fewer than 30 eligible lookups on a side it is no finding."""
-        mine, earlier = (received(side, outcomes) for side in (self.buckets, self.earlier))
-        found = change(self.counts.share(*outcomes), self.before.share(*outcomes), mine, earlier)
-        few = min(self.counts.eligible, self.before.eligible) < FEW
-        return found and replace(found, few=few)
+        return moved(self.counts, self.before, self.buckets, self.earlier, outcomes)
 
     @property
     def change(self) -> Difference | None:

@@ -183,9 +183,7 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
     if refused:
         return Why(sides, None, None, now, before, (), (), (), (), (), Verdict("none", refused), ())
     buckets_now, buckets_before = (_buckets(conn, side, scope) for side in (sides.now, sides.before))
-    change = rates.change(now.hit_rate, before.hit_rate, rates.received(buckets_now), rates.received(buckets_before))
-    if change is not None:
-        change = replace(change, few=min(now.eligible, before.eligible) < rates.FEW)
+    change = rates.moved(now, before, buckets_now, buckets_before)
     if change is None or change.few or now.skewed or before.skewed:
         return Why(sides, now.hit_rate, before.hit_rate, now, before, (), (), (), (), (), causes.UNKNOWN, (), change=change)
     mine, earlier = (changes.segments(conn, side, scope) for side in (sides.now, sides.before))
