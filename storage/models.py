@@ -138,8 +138,9 @@ LOOKUP_SAMPLED: Final = (
 )
 
 
-# What few lookups are: a search for one of these looks at no other. The words of the condition are those of storage.reads.traces.
-RARE_OUTCOME: Final = "outcome NOT IN ('exact_hit', 'semantic_hit', 'miss')"
+# What few lookups are: a search for one of these looks at no other. A query has to say the condition in the same words.
+COMMON_OUTCOMES: Final = ("exact_hit", "semantic_hit", "miss")
+RARE_OUTCOME: Final = f"outcome NOT IN {COMMON_OUTCOMES!r}"
 LOOKUP_RARE: Final = ("outcome", "at_ms", "purpose", "namespace", "tenant", "model", "tier", "reason")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, literal_column, or_, select
 
-from storage.models import RARE_OUTCOME, telemetry_metadata
+from storage.models import COMMON_OUTCOMES, RARE_OUTCOME, telemetry_metadata
 from storage.payloads import unpack
 from storage.reads.window import Scope, Window, beside_namespace, lookups, newest_from, rollups, within
 
@@ -18,7 +18,6 @@ sources: Table = telemetry_metadata.tables["sources"]
 
 MOST_SEARCHED = 20_000  # the newest lookups of the scope whose rows are read for a text or a duration
 MOST_PASSED = 200_000  # of all lookups, in order, that are passed over to find them: some 0.1 s, and as much again to read them
-_COMMON = ("exact_hit", "semantic_hit", "miss")  # what RARE_OUTCOME leaves out
 _DEARER = 5  # a namespace's lookups are fetched one by one: so many times fewer of them
 MOST_SPANS = 20_000  # what a page lays out in about a second
 
@@ -113,7 +112,7 @@ def _traced(conn: Connection, trace_id: bytes) -> bool:
 
 def _matching(window: Window, scope: Scope, search: Search) -> ColumnElement[bool]:
     clauses = [within(lookups, window, scope)]
-    if search.outcome and search.outcome not in _COMMON:
+    if search.outcome and search.outcome not in COMMON_OUTCOMES:
         # In so many words: an index of a part of the rows is used only where its condition stands.
         clauses = [beside_namespace(window, scope), literal_column(RARE_OUTCOME)]
     if search.outcome:
