@@ -326,10 +326,9 @@ def _engine(path: Path, mode: str, settings: StorageSettings, *, begin: str) -> 
             raw.create_function("slot", 1, slot, deterministic=True)
         return raw
 
-    size = 4 if mode == "ro" else 1
+    pool = {"poolclass": QueuePool, "pool_size": 4 if mode == "ro" else 1, "max_overflow": -1}
     # An error's text has the statement's values otherwise, and ends in a log: prompts are among them.
-    hidden = {"hide_parameters": True}
-    engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=QueuePool, pool_size=size, max_overflow=-1, **hidden)
+    engine = create_engine("sqlite+pysqlite://", creator=connect, hide_parameters=True, **pool)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
