@@ -17,11 +17,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from app.jobs import drift as drift_job
-from app.jobs import regret as regret_job
 from app.ui import handles
 from tests.app import support
-from tests.bench.page_walk import PAGES, Place, fill, look
+from tests.bench.page_walk import PAGES, Place, analyse, fill, look
 
 Fault = Callable[[Path], "contextlib.AbstractContextManager[None]"]
 
@@ -134,9 +132,7 @@ def main() -> int:
         with place.console() as config:
             fill(config, "two namespaces")
             support.fill(config, "faq", 5)
-            ctx = support.admin(handles.wiring())
-            for kind in (regret_job, drift_job):
-                support.worked(ctx, kind)
+            analyse()
             handles.wiring().close()
             kept = Path(scratch) / "kept"
             shutil.copytree(config.data_dir, kept)

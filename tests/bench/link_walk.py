@@ -12,11 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from app.jobs import drift as drift_job
-from app.jobs import regret as regret_job
-from app.ui import handles
 from tests.app import support
-from tests.bench.page_walk import PAGES, Place, fill, look
+from tests.bench.page_walk import PAGES, Place, analyse, fill, look
 
 NAMES = (
     "",
@@ -100,9 +97,7 @@ def main() -> int:
         place = Place(Path(scratch), support.environ(Path(scratch)))
         with place.console() as config:
             fill(config, "two namespaces")
-            ctx = support.admin(handles.wiring())
-            for kind in (regret_job, drift_job):
-                support.worked(ctx, kind)
+            analyse()
             for page in asked.pages:
                 begun, tried = time.perf_counter(), addresses(page)[:: asked.every]
                 for query in tried:

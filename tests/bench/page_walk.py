@@ -262,6 +262,13 @@ def _scraped(given: CollectorSettings, page: str, values: list[tuple[Any, Any]])
     return ""
 
 
+def analyse() -> None:
+    """Compute what the worker computes ahead."""
+    ctx = support.admin(handles.wiring())
+    for kind in (regret_job, drift_job):
+        support.worked(ctx, kind)
+
+
 def walk(state: str, *, pages: Sequence[str] = PAGES, say: Callable[[str], None] = print) -> int:
     faults = 0
     with tempfile.TemporaryDirectory(prefix="cachescope-walk-") as scratch:
@@ -270,9 +277,7 @@ def walk(state: str, *, pages: Sequence[str] = PAGES, say: Callable[[str], None]
             refused = fill(config, state)
             if refused:
                 say(f"   {state}: the collector said {refused}")
-            ctx = support.admin(handles.wiring())
-            for kind in (regret_job, drift_job):
-                support.worked(ctx, kind)
+            analyse()
             known = state not in {"nothing", "a clock ahead", "the year 2262", "the year 1970", *COUNTERS}
             namespace = "faq" if state not in {"markup", "odd names", "unnamed"} else MARKUP if state == "markup" else "\u202eevil"
             for page in pages:
