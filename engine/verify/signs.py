@@ -40,7 +40,6 @@ _AREA = re.compile(rf"(?:{'|'.join(sorted(set(LENGTHS.values())))})\^[23]$")
 _COUNT = re.compile(rf"(?:[\d{DIGITS}]|(?:^|[\s-])(?:{'|'.join(lexicon.NUMBER_WORDS)}))$", re.I)
 _QUOTES = frozenset("'\"")
 _ENDING = frozenset(".,;:!?")
-_SOFT = frozenset(",;:")
 _CASELESS = re.compile(r"^(?:[cf](?:\+\+|#)|\.net|[a-z]{1,2}[+-]|[@#].*)$", re.I)  # written in small letters as often as not
 _SHORT = 2
 _BLANKED = 4  # places after `(` in which the one word of `( s )` stands

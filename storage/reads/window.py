@@ -23,7 +23,6 @@ TEN_SECONDS_MS = 10_000
 MINUTE_MS = 60_000
 TEN_MINUTES_MS = 600_000
 HOUR_MS = 3_600_000
-SIX_HOURS_MS = 21_600_000
 MOST_CHOICES = 1_001  # of one kind: more than a list shows, so that it is seen that there are more
 WHOLE_MS = 86_400_000  # the step of a caller that sums all of a window: whatever rollups there are divide it
 _STEPS_MIN = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440)
