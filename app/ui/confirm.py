@@ -66,7 +66,8 @@ def dialog(
         return
 
     def draw() -> None:
-        body(request)
+        with st.container():
+            body(request)
         matches = True
         if typed:
             shown = words.one_line(request.subject, 200)
@@ -74,8 +75,10 @@ def dialog(
             given = st.text_input(f"Type {literal(shown)} to confirm", key=key, autocomplete="off", live=True)
             # What cannot be typed (a control character, a long name's end) is typed as it is shown.
             matches = given in {request.subject, shown}
+            # A place of its own: what is said in it comes and goes, and must not move the buttons, which would be drawn twice meanwhile.
+            said = st.empty()
             if given and not matches:
-                st.caption("That is not the name.")
+                said.caption("That is not the name.")
         with st.container(horizontal=True, horizontal_alignment="distribute"):
             if st.button("Cancel", key=f"{slot}_{request.operation_id}_cancel"):
                 close(slot)
