@@ -29,6 +29,7 @@ FLAGS = (
     "--disable-quic",
 )
 HEIGHTS = {390: 844}
+_TRIES, _TALLEST = 6, 8_000
 _PATIENCE_MS = 180_000  # a machine that does other work draws slowly
 _DRAWN = """!document.querySelector('[data-testid=stSkeleton]')
     && [...document.querySelectorAll('[data-testid=stPlotlyChart]')].every((chart) => chart.querySelector('.main-svg'))"""
@@ -63,11 +64,18 @@ def _shoot(  # noqa: PLR0917 - one caller
         tab.wait_for_timeout(300)  # the click has to reach the server before the page can be busy
         tab.wait_for_function(_SETTLED)
     tab.wait_for_timeout(1_200)  # figures fade in
-    # The page scrolls inside a container: a tall viewport shows it whole.
-    tall = tab.evaluate("Math.max(...[...document.querySelectorAll('[data-testid=stMain]')].map(e => e.scrollHeight), 600)")
-    tab.set_viewport_size({"width": width, "height": min(int(tall) + 8, 6_000)})
-    tab.wait_for_function(_DRAWN)
-    tab.wait_for_timeout(2_500)  # tables come into sight, and draw themselves
+    tall = 0
+    for _ in range(_TRIES):
+        # The page scrolls inside a container: a tall viewport shows it whole. What comes into sight by that draws itself, and grows.
+        found = int(tab.evaluate("Math.max(...[...document.querySelectorAll('[data-testid=stMain]')].map(e => e.scrollHeight), 600)"))
+        if found <= tall:
+            break
+        tall = min(found + 8, _TALLEST)
+        tab.set_viewport_size({"width": width, "height": tall})
+        tab.wait_for_function(_DRAWN)
+        tab.wait_for_timeout(2_500)
+    else:
+        faults.append(f"the page is still growing at {tall} px")
     wide = tab.evaluate("(() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollWidth - e.clientWidth })()")
     if wide > 1:
         faults.append(f"the page is {wide} px wider than {width}")
