@@ -60,7 +60,9 @@ def bracket(rows: Sequence[Row]) -> Chart:
     )
     made.update_layout(hovermode="closest")
     axis = {"text": "US dollars" if priced else "hits", "font": {"size": 12}}
-    made.update_xaxes(rangemode="tozero", showgrid=True, tickprefix="$" if priced else "", title=axis)
+    # Plotly would write $0.00045 as $450μ.
+    whole = {"exponentformat": "none", "separatethousands": True}
+    made.update_xaxes(rangemode="tozero", showgrid=True, tickprefix="$" if priced else "", title=axis, **whole)
     made.update_yaxes(showgrid=False, type="category")
     title = f"Regret by namespace, in {'US dollars' if priced else 'hits'}"
     return Chart(title, made, f"{title}: lines from the least to the most that a perfect cache would have won")
