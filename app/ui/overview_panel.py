@@ -23,7 +23,7 @@ def draw(view: Overview, traffic: Traffic, selection: filters.Selection) -> None
     """Draw everything that needs lookups, the answer first."""
     states.sampled(rates_view.sampled_note(traffic.counts))
     answer = why_panel.answer(selection, view.window)
-    why_panel.line(answer, traffic.fell)
+    why_panel.line(answer, traffic.fall)
     four(view, traffic, selection)
     regret_panel.line(selection.scope, view.now_ms)
     marked = marks.with_changes(view.marks, answer.events, view.window)

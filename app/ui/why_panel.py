@@ -7,6 +7,7 @@ import streamlit as st
 from app.ui import chrome, filters, handles, links, tables
 from app.ui.text import literal
 from app.views import why, why_rows, words
+from app.views.fell import Fall
 from app.views.why import Why
 from storage.reads.window import Window
 
@@ -32,16 +33,16 @@ def answer(selection: filters.Selection, window: Window) -> Why:
     )
 
 
-def line(view: Why, fell: why.Fall | None = None) -> None:
-    """Draw the answer in one line, with the way to its evidence. fell: before the window; a wider range then shows why."""
+def line(view: Why, fall: Fall | None = None) -> None:
+    """Draw the answer in one line, with the way to its evidence. fall: before the window; a wider range then shows why."""
     if view.failures and view.rate_now is None:
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**Cache, model or traffic?** {literal(why_rows.headline(view))}", help=literal(_HELP), width="content")
-        if fell and view.verdict.whose == "none":
-            label, end_ms = f"Why it fell at about {words.instant(fell.at_ms)[11:16]}", view.sides.now.end_ms
+        if fall and view.verdict.whose == "none":
+            label, end_ms = f"Why it fell at about {words.instant(fall.at_ms)[11:16]}", view.sides.now.end_ms
             st.button(
-                label, on_click=filters.pick_range, args=(2 * fell.at_ms - end_ms, end_ms), icon=":material/arrow_forward:", key="fell"
+                label, on_click=filters.pick_range, args=(2 * fall.at_ms - end_ms, end_ms), icon=":material/arrow_forward:", key="fell"
             )
             return
         chrome.evidence("hit_rate", "Why", **({"since": filters.minute(view.sides.now.start_ms)} if view.sides.found else {}))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
 from app.analysis.hit_rate import HITS, Counts, Mover, count, movers
-from app.views import causes, marks, rates, why, words, worth
+from app.views import causes, fell, marks, rates, words, worth
 from app.views.parts import Failure, Part, attempt
 from app.views.question import Question
 from storage.reads import hit_rate, overview, sources, window
@@ -55,7 +55,7 @@ class Traffic(rates.Compared):
     sources: tuple[SourceStatus, ...]
     saved: worth.Saved = worth.Saved()  # noqa: RUF009 - frozen
     earlier: tuple[rates.Bucket, ...] = ()  # of the window that it is compared with
-    fell: why.Fall | None = None  # before the window, and as low since
+    fall: fell.Fall | None = None  # before the window, and as low since
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +101,13 @@ def _traffic(store: Store, asked: Question) -> Traffic:
         counts = rates.weighed(conn, shown, scope, rates.totals(cells))
         earlier = count((outcome, n) for side in before.values() for outcome, n in side.by_outcome.items())
         earlier = rates.weighed(conn, compared, scope, earlier)
-        fell = why.fell_before(conn, shown, scope) if shown.end_ms >= now_ms and not counts.untold else None
+        fall = fell.last(conn, shown, scope) if shown.end_ms >= now_ms and not counts.untold else None
         saved = worth.Saved(sampled=True)
         if not counts.sampled:
             saved = worth.front(conn, asked, cells, series, on_record=extent)
     response = [cell for cell in cells if cell.cache_kind == rates.RESPONSE]
     hits = [cell for cell in response if cell.outcome in HITS]
-    return Traffic(
+    found = Traffic(
         counts=counts,
         before=earlier,
         buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=counts),
@@ -119,8 +119,11 @@ def _traffic(store: Store, asked: Question) -> Traffic:
         sources=tuple(senders),
         saved=saved,
         earlier=rates.buckets(earlier_series, compared, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=earlier),
-        fell=fell,
+        fall=fall,
     )
+    if fall is None or fell.stayed(fall, counts, rates.received(found.buckets), found.change):
+        return found
+    return replace(found, fall=None)
 
 
 def _sum(cells: Sequence[Cell], total: str, n: str, scale: float) -> Sum:
@@ -210,8 +213,8 @@ def _sentence(traffic: Traffic | None, marks: Sequence[Mark], health: Sequence[H
     told = rates.limits(traffic.over(), share)
     head = f"Hit rate {words.percent(share)} ({told}, {rates.told_n(traffic.counts, share)}) in {window_name}"
     told, bad = _change(traffic, marks, asked.before_name)
-    if traffic.fell and not bad:
-        told += f" {fell_told(traffic.fell)}."
+    if traffic.fall and not bad:
+        told += f" {fell.told(traffic.fall)}."
     errors = traffic.counts.of("error")
     if errors * 100 > traffic.counts.total:
         told += f" {words.count(errors)} of {words.count(traffic.counts.total)} requests failed upstream or were given up."
@@ -219,14 +222,9 @@ def _sentence(traffic: Traffic | None, marks: Sequence[Mark], health: Sequence[H
     if quiet_ms := _quiet_ms(traffic, asked):
         told += f" Nothing has come for {words.age(quiet_ms)}."
         bad = True
-    if not bad and not broken and not traffic.fell:
+    if not bad and not broken and not traffic.fall:
         told += " Nothing is wrong."
     return f"{head}{told}{trouble}", bad or broken
-
-
-def fell_told(fell: why.Fall) -> str:
-    """Return `It fell 30.0 points at about 14:00 UTC and has stayed there`."""
-    return f"It fell {fell.ratio * 100:.1f} points at about {words.instant(fell.at_ms)[11:16]} UTC and has stayed there"
 
 
 def _trouble(health: Sequence[Health]) -> str:

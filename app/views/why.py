@@ -23,8 +23,6 @@ from storage.store import Store
 
 TELEMETRY = "Telemetry database"
 _MOST_BLOCKS = 360
-_DAY_MS, _DAY_BLOCKS = 24 * HOUR_MS, 144  # ten minutes each: few rows, and the time of a fall is told as closely
-_LEAST_FALL = 0.05  # of a fall before the time shown: smaller ones come with the time of day
 _EVICTIONS_MS = 6 * HOUR_MS  # of counters this much is read on each side of the change: a surge is near it, or explains nothing
 
 
@@ -96,35 +94,11 @@ def cut_in(conn: Connection, window: Window, scope: Scope, *, most_blocks: int =
     """Return when the rate last changed within the window, in so many blocks, as `cut_of` does; None where none can be told."""
     step = coarse(window, most_blocks)
     rows = hit_rate.series(conn, window, scope, step_ms=step)
-    return None if _of_series(conn, window, scope, rows).skewed else cut_of(rows, window, step)
+    return None if counted(conn, window, scope, rows).skewed else cut_of(rows, window, step)
 
 
-@dataclass(frozen=True, slots=True)
-class Fall:
-    """The hit rate fell at `at_ms`, to ten minutes, by `ratio` (0…1), and has not changed since."""
-
-    at_ms: int
-    ratio: float
-
-
-def fell_before(conn: Connection, window: Window, scope: Scope) -> Fall | None:
-    """Return the last change of the day that ends with this window, when it was a fall of five points or more before the window.
-
-    Both windows compared may lie after it: "as before" is true of them then, and is no answer to "why did it fall?".
-    """
-    if window.length_ms * 2 > _DAY_MS:
-        return None
-    day = Window(window.end_ms - _DAY_MS, window.end_ms)
-    step = coarse(day, _DAY_BLOCKS)
-    rows = hit_rate.series(conn, day, scope, step_ms=step)
-    found = None if _of_series(conn, day, scope, rows).skewed else cut_of(rows, day, step)
-    if found is None or found[0] + step > window.start_ms:
-        return None
-    ratio = found[1].before_ratio - found[1].now_ratio
-    return Fall(found[0], ratio) if ratio >= _LEAST_FALL else None
-
-
-def _of_series(conn: Connection, window: Window, scope: Scope, rows: Sequence[Count]) -> Counts:
+def counted(conn: Connection, window: Window, scope: Scope, rows: Sequence[Count]) -> Counts:
+    """Return what came by outcome, of the response cache, with how a sampler kept it."""
     return rates.weighed(conn, window, scope, count((row.outcome, row.lookups) for row in rows if row.cache_kind == rates.RESPONSE))
 
 
