@@ -12,6 +12,7 @@ import numpy as np
 
 from app.analysis.compiled import Flags, Floats, Ints, kernel
 from app.analysis.policies import NO_LIMIT, Stream
+from app.analysis.ttl import richest, unlimited
 
 LP_MOST = 10_000  # intervals: above it the linear program takes minutes
 
@@ -322,7 +323,7 @@ def bracket(requests: Stream, values: Floats, capacity: int, *, ttl_ms: int = NO
     def by_request(shares: Floats) -> Floats:
         return np.bincount(found.end, found.value * shares, minlength=requests.n).astype(np.float64)
 
-    ends = [by_request(pfoo_high(found, capacity)), by_request(np.ones(found.end.size)), values * unlimited(requests, ttl_ms=ttl_ms)]
+    ends = [by_request(pfoo_high(found, capacity)), by_request(np.ones(found.end.size)), values * richest(requests, values, ttl_ms=ttl_ms)]
     high_by = min(ends, key=np.sum)
     high = float(high_by.sum())
     low = max(
@@ -338,26 +339,6 @@ def bracket(requests: Stream, values: Floats, capacity: int, *, ttl_ms: int = NO
                 high, high_by = solved[0], by_request(solved[1])
             low = max(low, packed(found, requests, capacity, ttl_ms=ttl_ms, weights=solved[1]))
     return Bracket(min(low, high), high, method, high_by)
-
-
-@kernel
-def _unlimited(ids: Ints, times: Ints, keys: int, ttl: int) -> Flags:
-    hit = np.zeros(ids.size, np.bool_)
-    stored = np.zeros(keys, np.int64)
-    seen = np.zeros(keys, np.bool_)
-    for k in range(ids.size):
-        x = ids[k]
-        if seen[x] and (ttl < 0 or times[k] - stored[x] <= ttl):
-            hit[k] = True
-        else:
-            seen[x] = True
-            stored[x] = times[k]
-    return hit
-
-
-def unlimited(requests: Stream, *, ttl_ms: int = NO_LIMIT) -> Flags:
-    """Return (n,) hits of a cache without a limit of space: the most that any cache gets with this lifetime."""
-    return _unlimited(requests.ids, requests.times, requests.keys, ttl_ms)
 
 
 def best_fixed(requests: Stream, values: Floats, capacity: int, *, ttl_ms: int = NO_LIMIT) -> Flags:

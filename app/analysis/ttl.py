@@ -1,4 +1,4 @@
-"""What a lifetime costs: the space that live entries take, by TTL."""
+"""What a lifetime allows and costs without a limit of space: the hits, and the space that live entries take, by TTL."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.analysis.compiled import Ints, kernel
-from app.analysis.policies import Stream
+from app.analysis.compiled import Flags, Floats, Ints, kernel
+from app.analysis.policies import NO_LIMIT, Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +50,63 @@ def space(requests: Stream, ttl_ms: int) -> Space:
     most, area = _space(requests.ids, requests.sizes, requests.times, ttl_ms)
     length = float(requests.times[-1] - requests.times[0])
     return Space(int(most), area / length if length > 0 else float(most))
+
+
+@kernel
+def _unlimited(ids: Ints, times: Ints, keys: int, ttl: int) -> Flags:
+    hit = np.zeros(ids.size, np.bool_)
+    stored = np.zeros(keys, np.int64)
+    seen = np.zeros(keys, np.bool_)
+    for k in range(ids.size):
+        x = ids[k]
+        if seen[x] and (ttl < 0 or times[k] - stored[x] <= ttl):
+            hit[k] = True
+        else:
+            seen[x] = True
+            stored[x] = times[k]
+    return hit
+
+
+def unlimited(requests: Stream, *, ttl_ms: int = NO_LIMIT) -> Flags:
+    """Return (n,) hits of a cache without a limit of space: the most that any cache gets with this lifetime."""
+    return _unlimited(requests.ids, requests.times, requests.keys, ttl_ms)
+
+
+@kernel
+def _richest(order: Ints, ids: Ints, times: Ints, values: Floats, ttl: int) -> Flags:
+    """Of each key choose the requests that store, over its requests in order: all between two of them are within the first one's life.
+
+    gained[j]: what hits up to j save when j stores, less all values up to j. queue: possible stores before j, the best first.
+    """
+    hit = np.ones(order.size, np.bool_)
+    gained = np.zeros(order.size)
+    choice = np.full(order.size, -1, np.int64)
+    queue = np.empty(order.size, np.int64)
+    first = last = 0
+    for j in range(order.size + 1):
+        begins = j == order.size or not j or ids[order[j]] != ids[order[j - 1]]
+        if j > 0:
+            while first < last and gained[queue[last - 1]] <= gained[j - 1]:
+                last -= 1
+            queue[last] = j - 1
+            last += 1
+            while 0 <= ttl < times[order[j - 1]] - times[order[queue[first]]]:
+                first += 1
+            if begins:  # the key's last request was j - 1: go back over its stores
+                i = queue[first]
+                while i >= 0:
+                    hit[order[i]] = False
+                    i = choice[i]
+                first = last = 0
+        if j < order.size:
+            choice[j] = -1 if begins else queue[first]
+            gained[j] = (0.0 if begins else gained[queue[first]]) - values[order[j]]
+    return hit
+
+
+def richest(requests: Stream, values: Floats, *, ttl_ms: int = NO_LIMIT) -> Flags:
+    """Return (n,) the hits that save the most without a limit of space. values: (n,) what a hit at each request saves, >= 0.
+
+    Where a key's requests save unlike amounts, its entry may be worth dropping early, so that its next store falls to a lesser one.
+    """
+    return _richest(np.argsort(requests.ids, kind="stable"), requests.ids, requests.times, values, ttl_ms)

@@ -97,7 +97,7 @@ def analyse(
     requests, worth = recorded.requests, recorded.worth
     space = ttl.space(requests, ttl_ms)
     capacity = max(1, space.most)
-    kept = optimum.unlimited(requests, ttl_ms=ttl_ms)
+    kept = ttl.unlimited(requests, ttl_ms=ttl_ms)
     step()
     at_lifetime, _ = _bounds(requests, worth, capacity, ttl_ms, step)
     any_lifetime, high_by = _bounds(requests, worth, capacity, NO_LIMIT, step)
@@ -268,7 +268,7 @@ def _lifetimes(requests: Stream, worth: _Worth, ttl_ms: int) -> tuple[CurvePoint
     n = max(1.0, float(worth.counts.sum()))
     found = []
     for life in _grid(min(shortest, length), length, more=[ttl_ms, 2 * ttl_ms, 4 * ttl_ms]):
-        hit = optimum.unlimited(requests, ttl_ms=life)
+        hit = ttl.unlimited(requests, ttl_ms=life)
         space = ttl.space(requests, life).most
         found.append(CurvePoint(float(life), 1 - float(worth.counts[hit].sum()) / n, worth.of(hit), float(space)))
     return tuple(found)
@@ -306,7 +306,7 @@ def _semantic(
 
     if groups is None:
         return amount(None), Semantic(0, 0, None, why_not=why_not)
-    high = whole.worth.of(optimum.unlimited(whole.requests, ttl_ms=ttl_ms))
+    high = whole.worth.of(ttl.unlimited(whole.requests, ttl_ms=ttl_ms))
     return amount(None), Semantic(len(groups), len(whole.place), high, amount(exact.hit), amount(kept))
 
 
@@ -323,7 +323,7 @@ def _knobs(found: Findings, recorded: _Recorded, kept: Flags) -> Iterable[Knob]:
     longest = max(found.ttl_curve[-1].at, 4 * found.ttl_ms)
     for point in found.ttl_curve:
         if point.at in {2 * found.ttl_ms, 4 * found.ttl_ms, longest}:
-            hit = optimum.unlimited(recorded.requests, ttl_ms=int(point.at))
+            hit = ttl.unlimited(recorded.requests, ttl_ms=int(point.at))
             yield Knob("lifetime", point.saved.less(had), point.at, point.space, error(hit, had_hits))
     if found.semantic.high is not None and found.semantic.kept is not None and found.semantic.had is not None:
         yield Knob("semantic", found.semantic.high.less(regret.greater(found.semantic.kept, found.semantic.had)))

@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from app.analysis import optimum
 from app.analysis.key_sample import CERTAIN, PARTS, KeySample, part
 from app.analysis.policies import Stream
+from app.analysis.ttl import unlimited
 from app.jobs import sampling
 from storage.slots import SLOTS, slot
 
@@ -43,7 +43,7 @@ def study(*, lookups: int, keys: int, power: float, salts: int, most_lookups: in
     ids = np.minimum(np.searchsorted(weight, rng.random(lookups) * weight[-1]), keys - 1).astype(np.int64)
     given = Stream(ids, np.sort(rng.integers(0, DAY_MS, lookups)), np.ones(keys, np.int64))
     counts = np.bincount(ids, minlength=keys)
-    today, any_life = (np.bincount(ids, optimum.unlimited(given, ttl_ms=ttl), keys) for ttl in (TTL_MS, DAY_MS))
+    today, any_life = (np.bincount(ids, unlimited(given, ttl_ms=ttl), keys) for ttl in (TTL_MS, DAY_MS))
     price = rng.lognormal(-4, 1, keys)
     by_key = {
         "hits recorded": today,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.analysis import optimum
 from app.analysis.policies import NO_LIMIT, Stream, replay, stream
+from app.analysis.ttl import richest, unlimited
 from tests.app.analysis.streams import TEXTBOOK, small
 
 SIZES, COSTS = {1: 2, 3: 2, 4: 3}, {1: 5.0, 3: 10.0, 4: 3.0, 7: 2.0}
@@ -70,12 +71,24 @@ def test_brackets_hold_the_integer_program_s_optimum(requests: Stream, capacity:
 
 
 @settings(max_examples=40, deadline=None)
-@given(requests=small(most=10, sized=True), capacity=st.integers(0, 6), ttl=st.sampled_from([NO_LIMIT, 4, 15]))
-def test_brackets_hold_the_optimum_found_by_trying_everything(requests: Stream, capacity: int, ttl: int) -> None:
-    values = np.ones(requests.n)
+@given(requests=small(most=10, sized=True), capacity=st.integers(0, 6), ttl=st.sampled_from([NO_LIMIT, 4, 15]), data=st.data())
+def test_brackets_hold_the_optimum_found_by_trying_everything(requests: Stream, capacity: int, ttl: int, data: st.DataObject) -> None:
+    values = np.array(data.draw(st.lists(st.integers(0, 9), min_size=requests.n, max_size=requests.n)), dtype=np.float64)
     truth = best(requests, values.tolist(), capacity, ttl)
-    found = optimum.bracket(requests, values, capacity, ttl_ms=ttl)
-    assert found.low <= truth <= found.high + 1e-6
+    for lp_most in (0, 10_000):
+        found = optimum.bracket(requests, values, capacity, ttl_ms=ttl, lp_most=lp_most)
+        assert found.low <= truth + 1e-6, found
+        assert truth <= found.high + 1e-6, found
+
+
+@settings(max_examples=80, deadline=None)
+@given(requests=small(most=10), ttl=st.sampled_from([NO_LIMIT, 0, 4, 15]), data=st.data())
+def test_what_saves_most_without_a_limit_of_space(requests: Stream, ttl: int, data: st.DataObject) -> None:
+    values = np.array(data.draw(st.lists(st.integers(0, 9), min_size=requests.n, max_size=requests.n)), dtype=np.float64)
+    found = richest(requests, values, ttl_ms=ttl)
+    assert values[found].sum() == best(requests, values.tolist(), requests.keys, ttl)
+    alike = np.ones(requests.n)
+    assert richest(requests, alike, ttl_ms=ttl).sum() == unlimited(requests, ttl_ms=ttl).sum()
 
 
 @settings(max_examples=40, deadline=None)
@@ -100,7 +113,7 @@ def test_expired_intervals_are_infeasible() -> None:
     assert optimum.intervals(requests, np.ones(3), ttl_ms=5).end.tolist() == []
     # Each gap is short enough, but the entry of time 0 is too old at 12, and made again then.
     assert optimum.bracket(requests, np.ones(3), 1, ttl_ms=10) == optimum.Bracket(1.0, 1.0, "PFOO")
-    assert optimum.unlimited(requests, ttl_ms=10).tolist() == [False, True, False]
+    assert unlimited(requests, ttl_ms=10).tolist() == [False, True, False]
     assert optimum.belady(requests, 1, ttl_ms=10).tolist() == [False, True, False]
 
 

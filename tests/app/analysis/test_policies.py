@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.analysis.optimum import belady, unlimited
+from app.analysis.optimum import belady
 from app.analysis.policies import NO_LIMIT, POLICIES, Policy, Stream, replay, stream
+from app.analysis.ttl import unlimited
 from tests.app.analysis.streams import TEXTBOOK, plain, small, tinylfu, zipf
 
 TTLS = st.sampled_from([NO_LIMIT, 0, 3, 20])

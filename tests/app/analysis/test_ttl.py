@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.analysis import ttl
-from app.analysis.optimum import unlimited
 from app.analysis.policies import NO_LIMIT, Stream, stream
 from tests.app.analysis.streams import small
 
@@ -33,7 +32,7 @@ def test_what_ages_from_its_store_hits_no_more_than_gaps_within_the_lifetime(req
     for x, now in zip(requests.ids.tolist(), requests.times.tolist(), strict=True):
         hits += x in last and now - last[x] <= life
         last[x] = now
-    assert unlimited(requests, ttl_ms=life).sum() <= hits
+    assert ttl.unlimited(requests, ttl_ms=life).sum() <= hits
 
 
 def test_mean_space_is_over_time() -> None:
