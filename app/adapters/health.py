@@ -35,7 +35,7 @@ def page(service: str, base_url: str, path: str, *, shown_url: str = "", timeout
     url = shown_url or base_url
     try:
         # Reading the certificates that plain HTTP has no use for takes 20 ms, which a start that asks every 50 ms would feel.
-        verify: bool | ssl.SSLContext = base_url.startswith("https:")
+        verify: bool | ssl.SSLContext = httpx.URL(base_url).scheme != "http"
         if verify and ca:
             verify = ssl.create_default_context(cafile=ca)
             verify.check_hostname = False

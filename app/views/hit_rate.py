@@ -217,7 +217,7 @@ def coverage_dials(loaded: Loaded) -> list[Dial]:
 
 def segments_title(loaded: Loaded) -> str:
     """Return the heading of the table of places, with how they were chosen where there are more."""
-    told = f" (the {len(loaded.places)} busiest, chosen by every {loaded.chosen_by}th lookup)" if loaded.chosen_by > 1 else ""
+    told = f" (the {len(loaded.places)} busiest, told by one lookup in {loaded.chosen_by})" if loaded.chosen_by > 1 else ""
     return f"Hit rate by namespace, tenant and model{told}"
 
 

@@ -242,7 +242,7 @@ def dials(row: Row, view: Regret) -> list[Dial]:
         Dial(
             "Regret, money",
             range_words(low.usd, high.usd, words.money),
-            f"in {_time(view.horizon, row, view.now_ms)}; {words.money(saved)} was saved{wide('usd', words.money)}"
+            f"in {_time(view.horizon, row, view.now_ms)}{wide('usd', words.money)}; {words.money(saved)} was saved"
             if saved is not None
             else "no lookup has a price",
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.analysis.regret import Findings
+from app.analysis.regret import Findings, Knob
 from app.views import words
 from app.views.regret import POLICY_NAMES, Regret, Row, by_prize, gain_words, hits_words, knob_words, range_words, space_words
 
@@ -57,13 +57,17 @@ _WHERE = {
 }
 
 
+def _off(knob: Knob) -> str:
+    return "" if knob.error is None or not knob.error.hits else f"± {words.count(round(knob.error.hits))}"
+
+
 def knob_rows(found: Findings) -> list[dict[str, Any]]:
     return [
         {
             "knob": knob_words(knob, found),
             "hits": round(knob.gain.hits),
             "of its lookups": min(100.0, knob.gain.hits / max(1.0, found.of) * 100),
-            "95 %": "" if knob.error is None or not knob.error.hits else f"± {words.count(round(knob.error.hits))} hits",
+            **({"hits, 95 %": _off(knob)} if found.sampled else {}),
             "money": words.money(knob.gain.usd),
             "time": words.duration_ms(knob.gain.ms),
             "space it takes": "" if knob.space is None else space_words(knob.space, found),
@@ -126,12 +130,13 @@ def notes(row: Row) -> list[str]:
         return []
     told = [f"{words.span(row.analysis.start_ms, row.analysis.end_ms)}, computed at {words.instant(row.analysis.at_ms)} UTC"]
     if (sample := found.sampled) is not None:
-        told.append(
-            f"a sample: {words.many(sample.certain, 'key', 'keys')} with {words.ratio(sample.certain_ratio)} of the lookups for certain, "
-            f"{words.ratio(sample.rate)} of the others by their hash; amounts are scaled up to all lookups, and lookups of one key within "
-            f"{words.age(sample.burst_ms)} count as one burst"
-        )
-        told.append("policies, curves and spaces are of the sample alike, without an interval")
+        others = f"{words.ratio(sample.rate)} of them by their hash"
+        if sample.certain:
+            busiest = f"the busiest {words.count(sample.certain)}, which have {words.ratio(sample.certain_ratio)} of the lookups"
+            others = f"{busiest}, and {words.ratio(sample.rate)} of the others by their hash"
+        told.append(f"a sample of the keys: {others}; amounts are scaled up to all lookups")
+        told.append(f"lookups of one key within {words.age(sample.burst_ms)} count as one burst")
+        told.append("policies, curves and spaces are of the same sample, without an interval")
     keys = words.count(found.keys)
     told.append(f"sizes known for {words.ratio(found.known.sizes)} of {keys} keys, prices for {words.ratio(found.known.usd)}")
     if found.known.sizes and (found.known.sizes < 1 or found.known.usd < 1):
@@ -139,7 +144,7 @@ def notes(row: Row) -> list[str]:
     if not found.known.sizes:
         told.append("no size is known, so space is counted in entries")
     if found.known.refused:
-        told.append(f"{words.count(found.known.refused)} sizes, times or prices below 0 or infinite were not used")
+        told.append(f"{words.count(found.known.refused)} sizes, times or prices below 0 or beyond all measure were not used")
     told += (f"left out: {words.count(n)} {reason}" for reason, n in sorted(found.left_out.items()) if n)
     told.append(
         f"semantic matches: {found.semantic.why_not}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +20,8 @@ from app.errors import AppError, EngineConflict, EngineRefused, EngineUnavailabl
 from app.wiring import now_ms
 from engine.types import Policy
 
+_TLS = Path(__file__).parents[2] / "collectors" / "tls"
+
 
 def _adapter(url: str, folder: Path) -> NativeAdapter:
     store = SharedStore(f"sqlite:///{folder / 'cache.db'}", clock=now_ms, defaults=Policy(ttl_s=5.0))
@@ -26,8 +29,8 @@ def _adapter(url: str, folder: Path) -> NativeAdapter:
 
 
 @contextlib.contextmanager
-def _answering(status: int, body: bytes) -> Iterator[str]:
-    """A server that answers everything the same."""
+def _answering(status: int, body: bytes, *, tls: bool = False) -> Iterator[str]:
+    """A server that answers everything the same. tls: with a certificate that nobody trusts, and its scheme in capitals."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -42,10 +45,14 @@ def _answering(status: int, body: bytes) -> Iterator[str]:
         def log_message(self, *_: object) -> None: ...
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(_TLS / "cert.pem", _TLS / "key.pem")
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield f"{'HTTPS' if tls else 'http'}://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             thread.join()
@@ -75,6 +82,11 @@ def test_an_answer_is_an_answer_and_the_store_is_left_alone(
             with pytest.raises(error, match=said):
                 call()
     assert not (tmp_path / "cache.db").exists()
+
+
+def test_a_gateway_whose_certificate_nobody_trusts_gets_no_token(tmp_path: Path) -> None:
+    with _answering(401, _fault("invalid_admin_token"), tls=True) as url, contextlib.closing(_adapter(url, tmp_path)) as adapter:
+        assert adapter.state().via is Via.STORE
 
 
 @contextlib.contextmanager

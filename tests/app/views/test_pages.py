@@ -129,6 +129,7 @@ def test_hit_rate_tables_add_up(store: Store, ops: Store) -> None:
     assert sum(int(str(row["n"])) for row in rows) == view.loaded.counts.eligible
     assert sum(step.share.k for step in view.loaded.funnel) == view.loaded.counts.eligible
     assert sum(reason.lookups for reason in view.loaded.reasons if reason.outcome == "miss") == view.loaded.counts.of("miss")
+    assert hit_rate.segments_title(dataclasses.replace(view.loaded, chosen_by=2)).endswith("busiest, told by one lookup in 2)")
 
 
 def test_the_compared_period_is_drawn_and_listed_beside_the_hit_rate(store: Store, ops: Store) -> None:

@@ -159,6 +159,24 @@ def test_tables_hold_the_figures_numbers(found: analysis.Findings) -> None:
     assert all(row["where it is set"] for row in regret_rows.knob_rows(found))
 
 
+def test_of_sampled_keys_each_interval_stands_beside_what_it_is_of(found: analysis.Findings) -> None:
+    error = analysis.Amount(3.0, 1.0, 0.5)
+    sampled = analysis.Sampled(0.25, 12, 0.4, 240_000, error, error, error)
+    knobs = tuple(dataclasses.replace(knob, error=error) for knob in found.knobs)
+    some = dataclasses.replace(found, sampled=sampled, knobs=knobs)
+    row = regret.Row(Analysis("regret", "faq", "24h", NOW, 0, NOW, 9, {}, None), some)
+    view = regret.Regret("24h", NOW, "", False, (row,), (), row, None, None, ())
+    money = regret.dials(row, view)[0].detail
+    assert money.index("95 % ") < money.index("; $")  # of the regret, and not of what was saved
+    assert money.endswith(" was saved")
+    assert {one["hits, 95 %"] for one in regret_rows.knob_rows(some)} == {"± 3"}
+    assert "hits, 95 %" not in regret_rows.knob_rows(found)[0]
+    told = "a sample of the keys: the busiest 12, which have 40.0 % of the lookups, and 25.0 % of the others by their hash"
+    assert regret_rows.notes(row)[1].startswith(told)
+    some = dataclasses.replace(some, sampled=dataclasses.replace(sampled, certain=0, certain_ratio=0.0))
+    assert "a sample of the keys: 25.0 % of them by their hash;" in " ".join(regret_rows.notes(dataclasses.replace(row, findings=some)))
+
+
 @pytest.mark.parametrize(("low", "high", "told"), [(0.0, 2.0, "up to 2"), (1.0, 2.0, "1 to 2"), (2.0, 2.0, "2"), (None, None, "no data")])
 def test_ranges_in_words(low: float | None, high: float | None, told: str) -> None:
     assert regret.range_words(low, high, regret.hits_words) == told
