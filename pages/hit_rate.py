@@ -14,7 +14,8 @@ lever.draw(selection.scope.namespace)
 def body() -> None:
     now = handles.now_ms()
     window = selection.window(now)
-    view = hit_rate_panel.load(selection, window, now)
+    answer = why_panel.answer(selection, window)
+    view = hit_rate_panel.load(selection, window, now, answer)
     loaded = view.loaded
     counted = counters_panel.load(window, now)
     told = "" if loaded is None or loaded.counts.total else f" {counters.named(counted)}"
@@ -32,7 +33,7 @@ def body() -> None:
     states.sampled(sampled_note(loaded.counts))
     chrome.dials(hit_rate.coverage_dials(loaded))
     chrome.dials(worth.dials(loaded.worth))
-    view = hit_rate_panel.marked(view, answer := why_panel.answer(selection, window))
+    view = hit_rate_panel.marked(view, answer)
     rows = hit_rate_panel.rate(view, loaded)
     why_panel.panel(answer)
     panels.chart(rates.outcomes(loaded.buckets, window, view.marks), rows=rows, key="outcomes", on_point=filters.since)

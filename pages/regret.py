@@ -14,7 +14,7 @@ horizon, namespace = regret_panel.choose()
 def body() -> None:
     now = handles.now_ms()
     view = regret.load(handles.ops, horizon=horizon, namespace=namespace, now_ms=now)
-    chrome.headline(view.sentence, bad=view.bad)
+    chrome.headline(view.sentence, bad=view.bad or view.failing)
     states.report(view.failures, regret.SOURCES)
     if not regret_panel.waiting(view):
         return

@@ -62,7 +62,8 @@ def _worst(sums: Floats, delta: float) -> tuple[int, float, float, float] | None
     mean = total_k / total_n
     size = 1 / np.maximum(n0 - _LEAST + 1, 1) + 1 / np.maximum(n1 - _LEAST + 1, 1)
     depth = np.log(2 * max(np.log(max(total_n, np.e)), 1.0) / delta)
-    bound = np.sqrt(2 * size * mean * (1 - mean) * depth) + 2 / 3 * depth * size
+    variance = max(0.0, mean * (1 - mean))  # sums of parts of lookups round: all of them may be a little more than all
+    bound = np.sqrt(2 * size * variance * depth) + 2 / 3 * depth * size
     before, now = k0 / np.maximum(n0, 1e-12), k1 / np.maximum(n1, 1e-12)
     excess = np.where(usable, np.abs(now - before) / bound, 0.0)
     at = int(np.argmax(excess))

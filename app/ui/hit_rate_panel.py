@@ -12,8 +12,8 @@ from app.views.why import Why
 from storage.reads.window import Window
 
 
-def load(selection: filters.Selection, window: Window, now_ms: int) -> HitRate:
-    return hit_rate.load(handles.telemetry, handles.ops, selection.question(window, now_ms))
+def load(selection: filters.Selection, window: Window, now_ms: int, answer: Why) -> HitRate:
+    return hit_rate.load(handles.telemetry, handles.ops, selection.question(window, now_ms), answer)
 
 
 def marked(view: HitRate, answer: Why) -> HitRate:

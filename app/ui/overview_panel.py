@@ -12,17 +12,17 @@ from app.ui.text import literal
 from app.views import drift_rows, marks, overview, overview_rows, regret, regret_past
 from app.views import rates as rates_view
 from app.views.overview import Overview, Traffic
+from app.views.why import Why
 from storage.reads.window import Window
 
 
-def load(selection: filters.Selection, window: Window, now_ms: int) -> Overview:
-    return overview.load(handles.telemetry, handles.ops, handles.engine, selection.question(window, now_ms))
+def load(selection: filters.Selection, window: Window, now_ms: int, answer: Why) -> Overview:
+    return overview.load(handles.telemetry, handles.ops, handles.engine, selection.question(window, now_ms), answer)
 
 
-def draw(view: Overview, traffic: Traffic, selection: filters.Selection) -> None:
+def draw(view: Overview, traffic: Traffic, selection: filters.Selection, answer: Why) -> None:
     """Draw everything that needs lookups, the answer first."""
     states.sampled(rates_view.sampled_note(traffic.counts))
-    answer = why_panel.answer(selection, view.window)
     why_panel.line(answer, traffic.fall)
     four(view, traffic, selection)
     regret_panel.line(selection.scope, view.now_ms)

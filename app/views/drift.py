@@ -264,9 +264,13 @@ def _sentence(view: Drift, now: Side, before: Side, *, window_name: str, before_
         return (told, True) if view.refused else (f"No prompts in {window_name}: there is no mix to show", False)
     kinds = words.many(now.entropy.kinds, "different prompt", "different prompts")
     read = f" (1 in {now.stride} read)" if now.stride > 1 else ""
-    collapsed = [one.finding for one in view.findings if one.finding.kind == "collapse"]
+    first = {one.finding.kind: one.finding for one in reversed(view.findings)}
     least = "at least " if now.stride > 1 else ""
-    told = f"; one entry answers {least}{words.count(collapsed[0].prompts)} different prompts" if collapsed else ""
+    told = ""
+    if (one := first.get("collapse")) is not None:
+        told += f"; one entry answers {least}{words.count(one.prompts)} different prompts"
+    if (one := first.get("scatter")) is not None:
+        told += f"; {least}{words.count(one.prompts)} like prompts have {words.many(one.entries, 'entry', 'entries')}"
     head = f"{kinds} in {words.many(now.entropy.n, 'lookup', 'lookups')}{read} in {window_name}"
     verdict, bad = _compared(view, now.entropy, before.entropy, before_name)
     return f"{head}; {verdict}{told}", bad or bool(told)

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from app.analysis.hit_rate import HITS, OUTCOMES, Counts, count
 from app.analysis.intervals import wilson
-from app.views import causes, marks, rates, words
+from app.views import causes, marks, rates, why_rows, words
 from app.views.decision import reason_in_words
 from app.views.dial import Dial
+from app.views.overview import quiet_ms
 from app.views.parts import Failure, attempt
 from app.views.question import Question
+from app.views.why import Why
 from app.views.worth import NOTHING, Worth, rate_detail
 from app.views.worth import load as load_worth
 from storage.reads import hit_rate, window
@@ -90,11 +92,13 @@ class HitRate:
     failures: tuple[Failure, ...]
 
 
-def load(telemetry: Callable[[], Store], ops: Callable[[], Store], asked: Question) -> HitRate:
-    """Return the page. Only traffic is counted; warm-ups and probes are not."""
+def load(telemetry: Callable[[], Store], ops: Callable[[], Store], asked: Question, answer: Why | None = None) -> HitRate:
+    """Return the page. Only traffic is counted; warm-ups and probes are not. answer: why the hit rate changed, told below its head."""
     read = attempt(TELEMETRY, lambda: _read(telemetry(), asked), hides="every number of this page")
     marked, unmarked = marks.load(telemetry, ops, asked.window, asked.scope)
-    sentence, bad = _sentence(read.value, asked.window_name, asked.before_name)
+    sentence, bad = _sentence(read.value, asked, answer)
+    if read.value and unmarked and not unmarked.missing:
+        sentence, bad = f"{sentence} {ACTS}: does not answer.", True
     if read.failure and read.failure.missing:
         sentence, bad = "No telemetry has been stored yet", False
     failures = tuple(failure for failure in (read.failure, unmarked) if failure)
@@ -152,7 +156,8 @@ def _reasons(cells: Sequence[Cell]) -> tuple[Reason, ...]:
     return tuple(Reason(outcome, reason, lookups, of[outcome]) for (outcome, reason), lookups in ordered)
 
 
-def _sentence(loaded: Loaded | None, window_name: str, before_name: str) -> tuple[str, bool]:
+def _sentence(loaded: Loaded | None, asked: Question, answer: Why | None = None) -> tuple[str, bool]:
+    window_name = asked.window_name
     if loaded is None:
         return "The telemetry database does not answer: no hit rate is known here", True
     share = loaded.counts.hit_rate
@@ -169,12 +174,15 @@ def _sentence(loaded: Loaded | None, window_name: str, before_name: str) -> tupl
     moved = change is not None and not causes.doubt(change)
     told = f"Hit rate {words.percent(share)} ({rates.limits(loaded.over(), share)}, {rates.told_n(loaded.counts, share)}) in {window_name}"
     if change is not None and moved:
-        told += f", {'up' if change.ratio > 0 else 'down'} {abs(change.ratio) * 100:.1f} points on {before_name}"
+        told += f", {'up' if change.ratio > 0 else 'down'} {abs(change.ratio) * 100:.1f} points on {asked.before_name}"
     told += f": {words.listed(parts)}." if parts else ": no hits."
     lost = next((reason for reason in sorted(loaded.reasons, key=lambda r: -r.lookups) if reason.outcome == "miss"), None)
     if lost and not loaded.counts.skewed:
         told += f" Most misses: {_miss(lost.reason)} ({words.count(lost.lookups)} of {words.count(lost.of)})."
-    return told, bool(change and moved and change.ratio < 0)
+    turned, fell = why_rows.turn(answer, change)
+    quiet = quiet_ms(loaded.extent, asked)
+    told += turned + (f" Nothing has come for {words.age(quiet)}." if quiet else "")
+    return told, bool(fell or quiet or (change and moved and change.ratio < 0))
 
 
 def _miss(reason: str) -> str:

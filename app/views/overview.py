@@ -8,7 +8,7 @@ from typing import Any
 
 from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
 from app.analysis.hit_rate import HITS, Counts, Mover, count, movers
-from app.views import causes, fell, marks, rates, words, worth
+from app.views import causes, fell, marks, rates, why, why_rows, words, worth
 from app.views.parts import Failure, Part, attempt
 from app.views.question import Question
 from storage.reads import hit_rate, overview, sources, window
@@ -70,18 +70,26 @@ class Overview:
     failures: tuple[Failure, ...]
 
 
-def load(telemetry: Callable[[], Store], ops: Callable[[], Store], engine: Callable[[], EngineAdapter], asked: Question) -> Overview:
-    """Return the page. Each source may fail on its own; what fails is named."""
+def load(
+    telemetry: Callable[[], Store],
+    ops: Callable[[], Store],
+    engine: Callable[[], EngineAdapter],
+    asked: Question,
+    answer: why.Why | None = None,
+) -> Overview:
+    """Return the page. Each source may fail on its own; what fails is named. answer: why the hit rate changed, told below its head."""
     hides = "hit rates, entropy, drift, requests, durations and savings"
     read = attempt(TELEMETRY, lambda: _traffic(telemetry(), asked), hides=hides)
     marked, unmarked = marks.load(telemetry, ops, asked.window, asked.scope)
     state = attempt(GATEWAY, lambda: (engine().state(), tuple(engine().gateways())), hides="whether gateways follow the policy in force")
-    health = (*_engine_health(state, asked.now_ms), *_source_health(read.value.sources if read.value else (), asked.now_ms))
-    sentence, bad = _sentence(read.value, marked, health, asked)
+    unread = [Health(ACTS, "failed", "does not answer")] if unmarked and not unmarked.missing else []
+    senders = read.value.sources if read.value else ()
+    health = (*_engine_health(state, asked.now_ms), *unread, *_source_health(senders, asked.now_ms))
+    sentence, bad = _sentence(read.value, marked, health, asked, answer)
     if read.failure:
-        unread = "The telemetry database does not answer: what the cache did is not known here"
+        unknown = "The telemetry database does not answer: what the cache did is not known here"
         trouble = _trouble(health)
-        sentence, bad = (f"No telemetry has been stored yet{trouble}", bool(trouble)) if read.failure.missing else (unread, True)
+        sentence, bad = (f"No telemetry has been stored yet{trouble}", bool(trouble)) if read.failure.missing else (unknown, True)
     failures = tuple(failure for failure in (read.failure, unmarked, state.failure) if failure)
     return Overview(asked.window, asked.now_ms, sentence, bad, read.value, marked, health, failures)
 
@@ -176,27 +184,32 @@ def _component(name: str, told: object, why: str, *, absent: str = "") -> Health
 
 
 def _source_health(senders: Sequence[SourceStatus], now_ms: int) -> list[Health]:
+    # A restarted sender comes back as another instance: the old one is silent for good, and that is no fault.
+    heard = {(source.kind, source.service) for source in senders if now_ms - source.last_seen_ms <= SILENT_AFTER_MS}
     found = []
     for source in senders[:12]:
         quiet = now_ms - source.last_seen_ms
+        silent = (source.kind, source.service) not in heard
         name = f"{words.name(source.service, 40)} ({source.kind.replace('otlp_', 'OTLP ').replace('_', ' ')})"
         detail = f"last seen {words.age(quiet)} ago"
         if source.last_error and source.last_error_ms and source.last_error_ms >= source.last_seen_ms:
             found.append(Health(name, "failed", f"{words.one_line(source.last_error)}; {detail}"))
         else:
             rejected = f"; {words.count(source.rejected)} rejected" if source.rejected else ""
-            found.append(Health(name, "warn" if quiet > SILENT_AFTER_MS or source.rejected else "ok", detail + rejected))
+            found.append(Health(name, "warn" if silent or source.rejected else "ok", detail + rejected))
     return found
 
 
-def _quiet_ms(traffic: Traffic, asked: Question) -> int:
+def quiet_ms(extent: Extent, asked: Question) -> int:
     """Return for how long nothing has come, where that is long and the window reaches up to now; else 0."""
-    last_ms = traffic.extent.last_ms if asked.window.end_ms >= asked.now_ms else None
-    quiet_ms = 0 if last_ms is None else asked.now_ms - last_ms
-    return quiet_ms if quiet_ms > SILENT_AFTER_MS else 0
+    last_ms = extent.last_ms if asked.window.end_ms >= asked.now_ms else None
+    quiet = 0 if last_ms is None else asked.now_ms - last_ms
+    return quiet if quiet > SILENT_AFTER_MS else 0
 
 
-def _sentence(traffic: Traffic | None, marks: Sequence[Mark], health: Sequence[Health], asked: Question) -> tuple[str, bool]:
+def _sentence(
+    traffic: Traffic | None, marks: Sequence[Mark], health: Sequence[Health], asked: Question, answer: why.Why | None
+) -> tuple[str, bool]:
     """Return the page's answer in words, and whether it is bad news: that nothing has come for long is, whatever came before."""
     if traffic is None:
         return "Nothing is known", True
@@ -213,17 +226,21 @@ def _sentence(traffic: Traffic | None, marks: Sequence[Mark], health: Sequence[H
     told = rates.limits(traffic.over(), share)
     head = f"Hit rate {words.percent(share)} ({told}, {rates.told_n(traffic.counts, share)}) in {window_name}"
     told, bad = _change(traffic, marks, asked.before_name)
+    turned, dropped = why_rows.turn(answer, traffic.change)
+    told, bad = told + turned, bad or dropped
     if traffic.fall and not bad:
         told += f" {fell.told(traffic.fall)}."
     errors = traffic.counts.of("error")
     if errors * 100 > traffic.counts.total:
         told += f" {words.count(errors)} of {words.count(traffic.counts.total)} requests failed upstream or were given up."
         bad = True
-    if quiet_ms := _quiet_ms(traffic, asked):
-        told += f" Nothing has come for {words.age(quiet_ms)}."
+    if quiet := quiet_ms(traffic.extent, asked):
+        told += f" Nothing has come for {words.age(quiet)}."
         bad = True
     if not bad and not broken and not traffic.fall:
-        told += " Nothing is wrong."
+        odd = [item.name for item in health if item.state == "warn"]
+        more = f" and {len(odd) - 3} more" if len(odd) > 3 else ""
+        told += f" Nothing has failed; worth a look: {words.listed(odd[:3])}{more}." if odd else " Nothing is wrong."
     return f"{head}{told}{trouble}", bad or broken
 
 

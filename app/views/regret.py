@@ -24,6 +24,7 @@ KIND: Final = "regret"
 HORIZONS: Final = {"24h": "the last 24 hours", "7d": "the last 7 days"}
 MOST_TOLD: Final = 5
 LATE: Final = 3  # times that, after which an analysis is called old
+_SILENT_MS = 60_000  # it beats each second
 POLICY_NAMES: Final = {
     "fifo": "FIFO",
     "lru": "LRU",
@@ -87,6 +88,16 @@ class Regret:
     def old(self) -> bool:
         at = self.computed_ms
         return at is not None and self.now_ms - at > LATE * regret_past.EVERY_MS[self.horizon]
+
+    @property
+    def silent(self) -> bool:
+        """True when the worker, which computes all of this, gave no sign of life for a minute."""
+        return self.worker_age_ms is None or self.worker_age_ms > _SILENT_MS
+
+    @property
+    def failing(self) -> bool:
+        """True when nothing new comes: what the page says of the numbers is no good news then, whatever they are."""
+        return bool(self.failures) or self.silent or self.old or (self.job is not None and self.job.state == "failed")
 
     @property
     def refused(self) -> tuple[Row, ...]:
@@ -170,7 +181,10 @@ def _sentence(rows: Sequence[Row], chosen: Row | None, time: str) -> tuple[str, 
     name, best = words.name(chosen.namespace), found.best_knob
     if best is None or not found.worth_it:
         most = "nothing" if best is None else f"at most {gain_words(best, found)}"
-        where = "anywhere" if len(rows) > 1 and not any(row.findings and row.findings.worth_it for row in rows) else f"in namespace {name}"
+        judged = [row.findings for row in rows if row.findings is not None]
+        where = f"in namespace {name}"
+        if len(judged) > 1 and not any(one.worth_it for one in judged):
+            where = "anywhere" if len(judged) == len(rows) else f"in any of the {len(judged)} namespaces judged"
         return f"Tuning is not worth anyone's time: in {time} the best knob would have won {most} {where}", False
     told = f"Worth a look in namespace {name}: {knob_words(best, found)} would have won up to {gain_words(best, found)} in {time}"
     if best.space is not None and found.known.unit == "bytes":

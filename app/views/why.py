@@ -132,12 +132,15 @@ def load(
     since_ms: int | None = None,
     find: bool = True,
 ) -> Why:
-    """Return the answer. since_ms: split there. find: else split where the rate was found to change, when it was."""
+    """Return the answer. since_ms: split there. find: else split where the rate was found to change, when that is beyond doubt."""
 
     def read() -> Why:
         with telemetry().read() as conn:
             sides = sides_of(conn, window, before, scope, before_name=before_name, since_ms=since_ms, find=find)
-            return _read(conn, sides, scope)
+            told = _read(conn, sides, scope)
+            if sides.found and (told.change is None or doubt(told.change)):  # of bursts: what the page's head compares is asked then
+                told = _read(conn, Sides(window, before, before_name), scope)
+            return told
 
     part = attempt(TELEMETRY, read, hides="why the hit rate changed")
     if part.value is None:

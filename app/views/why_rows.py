@@ -7,11 +7,13 @@ from urllib.parse import urlencode
 
 from app.analysis.attribution import OTHER, Part, Segment
 from app.analysis.hit_rate import HITS
+from app.analysis.intervals import Difference
 from app.views import causes, rates, words
 from app.views.causes import DIMENSION_NAMES
 from app.views.decision import reason_in_words
 from app.views.rates import FEW
 from app.views.why import Decomposed, Sides, Why
+from storage.reads.window import Window
 
 WHOSE = {"cache": "Cache", "model": "Model", "traffic": "Traffic", "telemetry": "Telemetry", "open": "Not known", "none": "No change"}
 _FILTERS = {"namespace", "tenant", "model"}  # dimensions that the filter bar has
@@ -33,9 +35,32 @@ def headline(view: Why) -> str:
     if view.verdict.whose == "none":
         return f"{WHOSE['none']}: {view.verdict.told}."
     way = "up" if change.ratio > 0 else "down"
-    since = f"since {words.instant(view.sides.now.start_ms)[11:16]} UTC" if view.sides.found else f"against {view.sides.name}"
+    since = f"since {_at(view.sides.now)} UTC" if view.sides.found else f"against {view.sides.name}"
     told = view.verdict.told[0].upper() + view.verdict.told[1:]
     return f"{WHOSE[view.verdict.whose]}: {way} {abs(change.ratio) * 100:.1f} points {since}. {told}" + ("" if told.endswith("?") else ".")
+
+
+def _at(side: Window) -> str:
+    """Return when a side begins, `14:05`, with its day where it ends on another."""
+    begins, ends = words.instant(side.start_ms), words.instant(side.end_ms - 1)
+    return begins[11:16] if begins[:10] == ends[:10] else begins[5:16]
+
+
+def turn(view: Why | None, change: Difference | None) -> tuple[str, bool]:
+    """Return the change found within the time shown, for a page's first sentence, with a space before it, and whether it is bad news.
+
+    change: what that sentence tells already; the same way, it is told once. ('', False) where nothing changed within the time.
+    """
+    within = view.change if view and view.sides.step_ms is not None and view.verdict.whose != "none" else None
+    if view is None or within is None:
+        return "", False
+    fell = within.ratio < 0
+    if change is not None and not causes.doubt(change) and (change.ratio < 0) is fell:
+        return "", False
+    points, at = f"{abs(within.ratio) * 100:.1f} points", _at(view.sides.now)
+    if view.sides.found:
+        return f" It {'fell' if fell else 'rose'} {points} at about {at} UTC.", fell
+    return f" Since {at} UTC it is {'down' if fell else 'up'} {points}.", fell
 
 
 def compared(sides: Sides) -> str:

@@ -1,5 +1,7 @@
 """Adaptive windowing over blocks: quiet streams stay whole, a change is found where it was."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -68,3 +70,11 @@ def test_a_gap_in_busy_traffic_is_a_silence_and_a_slow_sender_s_is_none() -> Non
     assert silences({at: 12 for at in times if at < 25}, times, step_ms=1) == [Silence(25, 30, ended=False)]
     assert silences({at: 1 for at in times if at % 3 == 0}, times, step_ms=1) == []
     assert silences({20: 9, 21: 9, 22: 9, 23: 9, 24: 9, 25: 9, 26: 9, 27: 9, 28: 9, 29: 9}, times, step_ms=1) == []
+
+
+def test_blocks_of_hits_alone_are_no_rate_above_one() -> None:
+    rng = random.Random(20)
+    lookups = [rng.randint(5, 40) for _ in range(24)]
+    hits = [rng.randint(0, n) if at < 14 else n for at, n in enumerate(lookups)]
+    with np.errstate(invalid="raise"):  # parts of lookups sum to a little more than all of them
+        assert all(0 <= cut.before_ratio <= cut.now_ratio for cut in adwin(hits, lookups))

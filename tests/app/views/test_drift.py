@@ -306,7 +306,18 @@ def test_collapse_and_scatter_are_findings_with_what_stands_behind_them(store: S
     for text, n in ((SHARED, 30), (SHARED.upper(), 30), ("own0", 1)):
         found = traces.find(lambda: store, window=NOW, scope=Scope(), search=Search(text=text), now_ms=NOW.end_ms)
         assert len(found.rows) == n, text
-    assert "one entry answers 30 different prompts" in view.sentence
+    assert "one entry answers 30 different prompts; 25 like prompts have 25 entries" in view.sentence
+
+
+def test_scatter_alone_is_a_finding_at_the_head_too(store: Store) -> None:
+    made = [
+        Made(number, extra={"prompt_hash": f"m{number}", "entry_id": f"own{number}", "prompt_simhash": "ffffffff00000000"})
+        for number in range(25)
+    ]
+    spans.write(store, [batch(*made)], now_ms=START_MS)
+    view = _load(store)
+    assert view.sentence.endswith("; 25 like prompts have 25 entries")
+    assert view.bad
 
 
 def test_broken_simhashes_fall_back_to_exact_prompts(store: Store) -> None:

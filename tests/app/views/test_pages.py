@@ -277,7 +277,8 @@ def test_a_rate_of_few_lookups_is_not_compared() -> None:
     beside = hit_rate.Loaded(misses, (), (), (), (), (), Extent(None, None), before=hits)
     for dial in (overview_rows.rate_dial(few), hit_rate.coverage_dials(beside)[0]):
         assert (dial.change, dial.good) == ("−100.0 points, too few to compare", None)
-    assert hit_rate._sentence(beside, "the last hour", "the hour before") == (
+    asked = Question(HOUR, Scope(), "the last hour", NOW, before_name="the hour before")
+    assert hit_rate._sentence(beside, asked) == (
         "Hit rate 0.0 % (0.0–11.7 % as if independent, n = 29) in the last hour: no hits.",
         False,
     )
@@ -301,7 +302,7 @@ def test_overview_compares_with_the_period_that_was_chosen(store: Store, ops: St
 
 def test_a_miss_without_a_reason_is_one_that_nothing_stored_matches() -> None:
     loaded = hit_rate.Loaded(Counts({"miss": 3, "exact_hit": 1}), (), (), (), (hit_rate.Reason("miss", "", 3, 3),), (), Extent(None, None))
-    told, _ = hit_rate._sentence(loaded, "the last hour", "the period before")
+    told, _ = hit_rate._sentence(loaded, Question(HOUR, Scope(), "the last hour", NOW))
     assert "nothing stored that matches (3 of 3)" in told
     assert hit_rate.reason_rows(loaded)[0]["reason"] == "nothing stored that matches"
 

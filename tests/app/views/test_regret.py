@@ -77,6 +77,35 @@ def test_not_worth_anyones_time(wired: Wiring) -> None:
     assert view.sentence == "Tuning is not worth anyone's time: in the last 24 hours the best knob would have won nothing in namespace faq"
 
 
+def test_anywhere_is_no_more_than_was_judged(wired: Wiring) -> None:
+    calm = analyse(events(ttl_ms=30 * HOUR_MS), ttl_ms=30 * HOUR_MS)
+    for name in ("faq", "docs"):
+        put(wired, name, calm)
+    assert load(wired).sentence.endswith("would have won nothing anywhere")
+    put(wired, "new", None)
+    assert load(wired).sentence.endswith("would have won nothing in any of the 2 namespaces judged")
+
+
+def test_while_nothing_new_comes_no_number_is_good_news(wired: Wiring) -> None:
+    def beat(at_ms: int) -> None:
+        jobs.beat(wired.ops(), worker_id="w", started_ms=0, now_ms=at_ms)
+
+    put(wired, "faq", analyse(events(ttl_ms=30 * HOUR_MS), ttl_ms=30 * HOUR_MS))
+    assert load(wired).failing  # no worker was ever seen
+    beat(NOW)
+    assert not load(wired).failing
+    assert load(wired, now_ms=NOW + 61_000).failing
+    late = NOW + 4 * 600_000
+    beat(late)
+    assert load(wired, now_ms=late).failing  # old
+    assert not load(wired).failing
+    jobs.enqueue(wired.ops(), kind="regret", act_id="r", namespace="", parameters={}, now_ms=NOW)
+    job = jobs.claim(wired.ops(), lease_ms=60_000, now_ms=NOW)
+    assert job is not None
+    jobs.fail(wired.ops(), job, error="out of memory", now_ms=NOW)
+    assert load(wired).failing
+
+
 def test_too_little_old_and_unreadable_are_said(wired: Wiring, found: analysis.Findings) -> None:
     put(wired, "docs", None)
     assert load(wired).sentence.startswith("Too little in the last 24 hours to judge tuning: 90 usable lookups, 200 needed")
