@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.adapters.base import EngineAdapter, EngineState, GatewayInfo
@@ -101,26 +101,25 @@ def _traffic(store: Store, asked: Question) -> Traffic:
         counts = rates.weighed(conn, shown, scope, rates.totals(cells))
         earlier = count((outcome, n) for side in before.values() for outcome, n in side.by_outcome.items())
         earlier = rates.weighed(conn, compared, scope, earlier)
-        fell = why.fell_before(conn, shown, scope) if shown.end_ms >= now_ms and not counts.untold else None
         saved = worth.Saved(sampled=True)
         if not counts.sampled:
             saved = worth.front(conn, asked, cells, series, on_record=extent)
-    response = [cell for cell in cells if cell.cache_kind == rates.RESPONSE]
-    hits = [cell for cell in response if cell.outcome in HITS]
-    return Traffic(
-        counts=counts,
-        before=earlier,
-        buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=counts),
-        latency=rates.latency(latencies),
-        spent_usd=_sum([cell for cell in response if cell.outcome not in HITS], "cost_nusd", "cost_n", 1e-9),
-        saved_tokens=_tokens(hits),
-        movers=() if counts.skewed or earlier.skewed else tuple(movers(mine, before)),
-        extent=extent,
-        sources=tuple(senders),
-        saved=saved,
-        earlier=rates.buckets(earlier_series, compared, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=earlier),
-        fell=fell,
-    )
+        response = [cell for cell in cells if cell.cache_kind == rates.RESPONSE]
+        hits = [cell for cell in response if cell.outcome in HITS]
+        found = Traffic(
+            counts=counts,
+            before=earlier,
+            buckets=rates.buckets(series, shown, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=counts),
+            latency=rates.latency(latencies),
+            spent_usd=_sum([cell for cell in response if cell.outcome not in HITS], "cost_nusd", "cost_n", 1e-9),
+            saved_tokens=_tokens(hits),
+            movers=() if counts.skewed or earlier.skewed else tuple(movers(mine, before)),
+            extent=extent,
+            sources=tuple(senders),
+            saved=saved,
+            earlier=rates.buckets(earlier_series, compared, cache_kind=rates.RESPONSE, now_ms=now_ms, whole=earlier),
+        )
+        return replace(found, fell=why.fell_before(conn, shown, scope, found)) if shown.end_ms >= now_ms else found
 
 
 def _sum(cells: Sequence[Cell], total: str, n: str, scale: float) -> Sum:

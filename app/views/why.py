@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from app.analysis.adwin import Cut, adwin
 from app.analysis.attribution import Cells, Dimension, Segment, by_dimension, explain, tabulate
 from app.analysis.hit_rate import ELIGIBLE, HITS, Counts, count
-from app.analysis.intervals import Difference, Ratio, Share
+from app.analysis.intervals import Difference, Ratio, Share, widened
 from app.views import causes, marks, rates, words
 from app.views.causes import MIN_CHANGE, Became, Event, Lookups, Verdict, doubt
 from app.views.parts import Failure, attempt
@@ -101,18 +101,29 @@ def cut_in(conn: Connection, window: Window, scope: Scope, *, most_blocks: int =
 
 @dataclass(frozen=True, slots=True)
 class Fall:
-    """The hit rate fell at `at_ms`, to ten minutes, by `ratio` (0…1), and has not changed since."""
+    """The hit rate fell at `at_ms`, to ten minutes, from `before_ratio` to `now_ratio` (0…1), and has not changed since."""
 
     at_ms: int
-    ratio: float
+    before_ratio: float
+    now_ratio: float
+
+    @property
+    def ratio(self) -> float:
+        return self.before_ratio - self.now_ratio
+
+    def holds(self, ratio: float) -> bool:
+        """Return whether a rate is as low: nearer to the one after the fall than to the one before it."""
+        return ratio < (self.before_ratio + self.now_ratio) / 2
 
 
-def fell_before(conn: Connection, window: Window, scope: Scope) -> Fall | None:
+def fell_before(conn: Connection, window: Window, scope: Scope, shown: rates.Compared) -> Fall | None:
     """Return the last change of the day that ends with this window, when it was a fall of five points or more before the window.
 
-    Both windows compared may lie after it: "as before" is true of them then, and is no answer to "why did it fall?".
+    Both windows compared may lie after it: "as before" is true of them then, and is no answer to "why did it fall?". None where the
+    window's rate, which `shown` tells, is not as low, may be what it was before, or has risen; of fewer than 30 eligible lookups; and
+    where the rate was as low at that time of the day before, for it comes and goes with the hour then.
     """
-    if window.length_ms * 2 > _DAY_MS:
+    if window.length_ms * 2 > _DAY_MS or shown.counts.eligible < rates.FEW:
         return None
     day = Window(window.end_ms - _DAY_MS, window.end_ms)
     step = coarse(day, _DAY_BLOCKS)
@@ -120,8 +131,22 @@ def fell_before(conn: Connection, window: Window, scope: Scope) -> Fall | None:
     found = None if _of_series(conn, day, scope, rows).skewed else cut_of(rows, day, step)
     if found is None or found[0] + step > window.start_ms:
         return None
-    ratio = found[1].before_ratio - found[1].now_ratio
-    return Fall(found[0], ratio) if ratio >= _LEAST_FALL else None
+    fall = Fall(found[0], found[1].before_ratio, found[1].now_ratio)
+    return fall if fall.ratio >= _LEAST_FALL and _stays(fall, shown) and not _seasonal(conn, window, scope, fall) else None
+
+
+def _stays(fall: Fall, shown: rates.Compared) -> bool:
+    over = rates.received(shown.buckets)
+    share = widened(shown.counts.hit_rate, over.design if over else None)
+    risen = shown.change is not None and shown.change.ratio > 0 and not doubt(shown.change)
+    return share is not None and fall.holds(share.ratio) and share.high_ratio < fall.before_ratio and not risen
+
+
+def _seasonal(conn: Connection, window: Window, scope: Scope, fall: Fall) -> bool:
+    earlier = window.shifted(_DAY_MS)
+    counts = _of_series(conn, earlier, scope, hit_rate.totals(conn, earlier, scope))
+    share = counts.hit_rate
+    return share is not None and counts.eligible >= rates.FEW and fall.holds(share.ratio)
 
 
 def _of_series(conn: Connection, window: Window, scope: Scope, rows: Sequence[Count]) -> Counts:

@@ -258,22 +258,6 @@ def test_a_fall_halfway_is_no_burst_that_hides_itself(tmp_path: Path) -> None:
     assert "steady" not in front.sentence
 
 
-@pytest.mark.parametrize(("ago_min", "told"), [(180, True), (25, False)])
-def test_a_fall_before_both_windows_is_told_on_the_front_page(tmp_path: Path, ago_min: int, told: bool) -> None:
-    store, ops = telemetry.open_store(tmp_path), open_ops(telemetry.settings(tmp_path))
-    incident.write(store, ops, "purge", now_ms=NOW, at_ms=NOW - ago_min * 60_000, hours=5, per_minute=12)
-    front = overview.load(lambda: store, lambda: ops, no_engine, Question(HOUR, Scope(), "the last hour", NOW))
-    store.close()
-    ops.close()
-    assert front.traffic is not None
-    assert ("has stayed there" in front.sentence) is told
-    if told:
-        assert front.traffic.fell is not None
-        assert abs(front.traffic.fell.at_ms - (NOW - ago_min * 60_000)) <= 20 * 60_000
-        assert front.traffic.fell.ratio > 0.1
-        assert "steady" in front.sentence
-
-
 UP, DOWN = Difference(0.2, 0.1, 0.3), Difference(-0.2, -0.3, -0.1)
 SIDES = (Window(AT - 1_200_000, AT), Window(AT, NOW))
 MISSES = [causes.Became("miss", "no_candidate", 50, 70, 100, 100), causes.Became("exact_hit", "memory", 50, 30, 100, 100)]
