@@ -167,7 +167,8 @@ def _hash(x: int, seed: int) -> int:
 
 
 def shards(requests: Stream, counts: Floats, spaces: ArrayLike, rate: float, *, adjust: bool = True, seed: int = 0) -> Floats:
-    """Return the miss ratio (0…1) of LRU at these spaces, from the keys whose hash falls below `rate` of its range; NaN without a count.
+    """Return the miss ratio (0…1) of LRU at these spaces, from the keys whose hash falls below `rate` of its range; NaN where no
+    request of theirs counts.
 
     counts: (n,) what each request counts as; 0 = it only puts its key there. spaces: in the unit of sizes. rate: above 0, at most 1.
     What lies between two requests of a key is scaled up by the sample's share of all keys' bytes, the key's own size is not.
@@ -178,32 +179,30 @@ def shards(requests: Stream, counts: Floats, spaces: ArrayLike, rate: float, *, 
     if not 0 < rate <= 1:
         raise ValueError(f"a rate of {rate} samples nothing: expected above 0, at most 1")
     limit = max(1, round(rate * MODULUS))
-    place, number = _places(requests.keys, limit, seed)
-    total = float(counts.sum())
-    if not total or not number:
-        return np.full(np.shape(spaces), np.nan)
+    place = _places(requests.keys, limit, seed)
     mine = _sampled(requests.ids, limit, seed)
-    ids, sizes, weights = place[requests.ids[mine]], requests.sizes[place >= 0], counts[mine]
+    weights = counts[mine]
+    seen = float(weights.sum())
+    if not seen:
+        return np.full(np.shape(spaces), np.nan)
+    ids, sizes = place[requests.ids[mine]], requests.sizes[place >= 0]
     found, own = _distances(ids, sizes), sizes[ids]
     scale = float(requests.sizes.sum()) / float(sizes.sum())
     at = np.where(found == NEVER, float(NEVER), own + (found - own) * scale)
-    seen = float(weights.sum())
-    expected = total * limit / MODULUS if adjust else seen
-    if not expected:
-        return np.full(np.shape(spaces), np.nan)
+    expected = float(counts.sum()) * limit / MODULUS if adjust else seen
     return np.asarray(np.clip(1 - (curve(at, weights, spaces) + expected - seen) / expected, 0.0, 1.0), dtype=np.float64)
 
 
 @kernel
-def _places(keys: int, limit: int, seed: int) -> tuple[Ints, int]:
-    """Return each key's number among those that are sampled, -1 for the others, and how many they are."""
+def _places(keys: int, limit: int, seed: int) -> Ints:
+    """Return each key's number among those that are sampled, -1 for the others."""
     found = np.full(keys, -1, np.int64)
     number = 0
     for x in range(keys):
         if _hash(x, seed) < limit:
             found[x] = number
             number += 1
-    return found, number
+    return found
 
 
 @kernel

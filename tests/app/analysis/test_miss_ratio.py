@@ -120,5 +120,12 @@ def test_edges() -> None:
     for rate in (0.0, 1.5):
         with pytest.raises(ValueError, match="samples nothing"):
             sampled(one, [1], rate)
-    (empty,) = sampled(one, [1], 1e-7)
-    assert np.isnan(empty) or empty == 1
+    assert np.isnan(sampled(one, [1], 1e-7)).all(), "no key is in the sample"
+
+
+def test_a_sample_without_a_counted_request_tells_nothing() -> None:
+    """Of each sampled key only what put it there is read: what is missed of it is not known, and is not 0 %."""
+    requests = stream(list(range(200)))
+    counts = np.array([miss_ratio._hash(x, 0) >= 0.1 * miss_ratio.MODULUS for x in range(200)], np.float64)
+    assert 0 < counts.sum() < 200
+    assert np.isnan(miss_ratio.shards(requests, counts, [1, 50], 0.1)).all()
