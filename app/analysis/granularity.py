@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,7 +21,7 @@ class Prompt:
 class Granularity:
     """One unit's size and what it saves. unit_tokens: 0 = the whole prompt. saved_tokens: prefill not computed again, of total_tokens.
 
-    hits: prompts with at least one unit found, of prompts. stored: units stored in all. held_tokens: the most that was held at once.
+    hits: prompts with at least one unit found, of prompts. stored: units stored in all, which take held_tokens.
     """
 
     unit_tokens: int
@@ -39,37 +38,30 @@ class Granularity:
         return self.saved_tokens / self.total_tokens if self.total_tokens else None
 
 
-def replay(prompts: Sequence[Prompt], *, block_tokens: int, blocks_per_unit: int, most_tokens: int | None = None) -> Granularity:
-    """Replay prompts in order through a cache of units that leave by LRU. A hit is the longest run of units found from the start.
+def replay(prompts: Sequence[Prompt], *, block_tokens: int, blocks_per_unit: int) -> Granularity:
+    """Replay prompts in order through a cache of units without a limit of space. A hit is the longest run of units found from the start.
 
-    block_tokens: > 0, of a full block. blocks_per_unit: >= 1, or WHOLE. Blocks that fill no unit are not stored. most_tokens: the space,
-    None = no limit. Raises ValueError on sizes below these.
+    block_tokens: > 0, of a full block. blocks_per_unit: >= 1, or WHOLE. Blocks that fill no unit are not stored.
+    Raises ValueError on sizes below these.
     """
     if block_tokens < 1 or blocks_per_unit < 0:
         raise ValueError(f"a block of {block_tokens} tokens, {blocks_per_unit} to a unit: expected at least 1, and 0 or more")
-    held: OrderedDict[object, int] = OrderedDict()  # unit -> its tokens, the longest untouched first
-    used = most_held = stored = saved = hits = total = 0
+    held: set[object] = set()
+    used = saved = hits = total = 0
     for prompt in prompts:
         total += prompt.tokens
         found = True
         gained = 0
         for unit, size in _units(prompt, block_tokens, blocks_per_unit):
             if unit in held:
-                held.move_to_end(unit)
                 gained += size if found else 0
                 continue
             found = False
-            if most_tokens is not None and size > most_tokens:
-                continue
-            held[unit] = size
+            held.add(unit)
             used += size
-            stored += 1
-            while most_tokens is not None and used > most_tokens:
-                used -= held.popitem(last=False)[1]
-            most_held = max(most_held, used)
         saved += min(gained, prompt.tokens)
         hits += gained > 0
-    return Granularity(blocks_per_unit * block_tokens, len(prompts), hits, total, saved, stored, most_held)
+    return Granularity(blocks_per_unit * block_tokens, len(prompts), hits, total, saved, len(held), used)
 
 
 def _units(prompt: Prompt, block_tokens: int, per_unit: int) -> Iterable[tuple[object, int]]:

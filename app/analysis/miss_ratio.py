@@ -166,15 +166,15 @@ def _hash(x: int, seed: int) -> int:
     return np.int64(h >> np.uint32(8))  # type: ignore[return-value]
 
 
-def shards(requests: Stream, counts: Floats, spaces: ArrayLike, rate: float, *, adjust: bool = True, seed: int = 0) -> Floats:
+def shards(requests: Stream, counts: Floats, spaces: ArrayLike, rate: float, *, seed: int = 0) -> Floats:
     """Return the miss ratio (0…1) of LRU at these spaces, from the keys whose hash falls below `rate` of its range; NaN where no
     request of theirs counts.
 
     counts: (n,) what each request counts as; 0 = it only puts its key there. spaces: in the unit of sizes. rate: above 0, at most 1.
     What lies between two requests of a key is scaled up by the sample's share of all keys' bytes, the key's own size is not.
-    adjust: what the sample has too few or too many of requests is made good at the shortest distance (SHARDS-adj). Below some 8,000
-    sampled keys the error may exceed 0.01. Raises ValueError on another rate. Source: Waldspurger et al., "Efficient MRC construction
-    with SHARDS", FAST 2015.
+    What the sample has too few or too many of requests is made good at the shortest distance (SHARDS-adj). Below some 8,000 sampled keys
+    the error may exceed 0.01. Raises ValueError on another rate. Source: Waldspurger et al., "Efficient MRC construction with SHARDS",
+    FAST 2015.
     """
     if not 0 < rate <= 1:
         raise ValueError(f"a rate of {rate} samples nothing: expected above 0, at most 1")
@@ -189,7 +189,7 @@ def shards(requests: Stream, counts: Floats, spaces: ArrayLike, rate: float, *, 
     found, own = _distances(ids, sizes), sizes[ids]
     scale = float(requests.sizes.sum()) / float(sizes.sum())
     at = np.where(found == NEVER, float(NEVER), own + (found - own) * scale)
-    expected = float(counts.sum()) * limit / MODULUS if adjust else seen
+    expected = float(counts.sum()) * limit / MODULUS
     return np.asarray(np.clip(1 - (curve(at, weights, spaces) + expected - seen) / expected, 0.0, 1.0), dtype=np.float64)
 
 
