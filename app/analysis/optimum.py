@@ -12,6 +12,7 @@ import numpy as np
 
 from app.analysis.compiled import Flags, Floats, Ints, kernel
 from app.analysis.policies import NO_LIMIT, Stream
+from app.analysis.ttl import best_hits
 
 LP_MOST = 10_000  # intervals: above it the linear program takes minutes
 
@@ -322,7 +323,7 @@ def bracket(requests: Stream, values: Floats, capacity: int, *, ttl_ms: int = NO
     def by_request(shares: Floats) -> Floats:
         return np.bincount(found.end, found.value * shares, minlength=requests.n).astype(np.float64)
 
-    ends = [by_request(pfoo_high(found, capacity)), by_request(np.ones(found.end.size)), values * unlimited(requests, ttl_ms=ttl_ms)]
+    ends = [by_request(pfoo_high(found, capacity)), by_request(np.ones(found.end.size)), values * best_hits(requests, values, ttl_ms)]
     high_by = min(ends, key=np.sum)
     high = float(high_by.sum())
     low = max(
@@ -356,7 +357,7 @@ def _unlimited(ids: Ints, times: Ints, keys: int, ttl: int) -> Flags:
 
 
 def unlimited(requests: Stream, *, ttl_ms: int = NO_LIMIT) -> Flags:
-    """Return (n,) hits of a cache without a limit of space: the most that any cache gets with this lifetime."""
+    """Return (n,) hits of a cache without a limit of space that holds entries until they expire: the most in number with this lifetime."""
     return _unlimited(requests.ids, requests.times, requests.keys, ttl_ms)
 
 

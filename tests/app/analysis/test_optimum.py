@@ -69,13 +69,20 @@ def test_brackets_hold_the_integer_program_s_optimum(requests: Stream, capacity:
         assert found.low - 1e-6 <= solved[0] <= found.high + 1e-6, found
 
 
-@settings(max_examples=40, deadline=None)
-@given(requests=small(most=10, sized=True), capacity=st.integers(0, 6), ttl=st.sampled_from([NO_LIMIT, 4, 15]))
-def test_brackets_hold_the_optimum_found_by_trying_everything(requests: Stream, capacity: int, ttl: int) -> None:
-    values = np.ones(requests.n)
-    truth = best(requests, values.tolist(), capacity, ttl)
-    found = optimum.bracket(requests, values, capacity, ttl_ms=ttl)
-    assert found.low <= truth <= found.high + 1e-6
+@pytest.mark.parametrize("ttl", [NO_LIMIT, 4, 15])
+@pytest.mark.parametrize("alike", [True, False])
+def test_brackets_hold_the_optimum_found_by_trying_everything(ttl: int, *, alike: bool) -> None:
+    rng = np.random.default_rng(ttl + 1)
+    for _ in range(200):
+        ids = rng.integers(0, 3, rng.integers(0, 11))
+        requests = stream(ids, times=np.cumsum(rng.integers(0, 10, ids.size)), sizes=rng.integers(1, 6, np.unique(ids).size))
+        values = np.ones(ids.size) if alike else rng.choice([0.0, 1.0, 1.0, 3.0, 10.0], ids.size)
+        capacity = int(rng.integers(0, 12))
+        truth = best(requests, values.tolist(), capacity, ttl)
+        for lp_most in (0, 10_000):
+            found = optimum.bracket(requests, values, capacity, ttl_ms=ttl, lp_most=lp_most)
+            assert found.low - 1e-6 <= truth <= found.high + 1e-6, (requests, values, capacity)
+            assert capacity < requests.sizes.sum() or truth == pytest.approx(found.high)
 
 
 @settings(max_examples=40, deadline=None)
@@ -102,6 +109,8 @@ def test_expired_intervals_are_infeasible() -> None:
     assert optimum.bracket(requests, np.ones(3), 1, ttl_ms=10) == optimum.Bracket(1.0, 1.0, "PFOO")
     assert optimum.unlimited(requests, ttl_ms=10).tolist() == [False, True, False]
     assert optimum.belady(requests, 1, ttl_ms=10).tolist() == [False, True, False]
+    # Dropped before time 6 and made again then, it hits where more is to be saved.
+    assert optimum.bracket(requests, np.array([1.0, 1.0, 5.0]), 1, ttl_ms=10).high == 5.0
 
 
 def test_many_intervals_are_bracketed_closely_without_a_program() -> None:
