@@ -166,7 +166,7 @@ class Findings:
     semantic: Semantic
     tournament: tuple[Contestant, ...]
     space_curve: tuple[CurvePoint, ...]
-    lru_curve: tuple[tuple[float, float], ...]  # (space, miss ratio) of LRU without expiry
+    lru_curve: tuple[tuple[float, float], ...]  # (space, miss ratio) of LRU without expiry; () = not known
     lru_method: str
     ttl_curve: tuple[CurvePoint, ...]
     knobs: tuple[Knob, ...]

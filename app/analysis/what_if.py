@@ -242,13 +242,15 @@ def _spaces(requests: Stream, worth: _Worth, ttl_ms: int) -> Iterable[CurvePoint
 
 
 def _lru(requests: Stream, worth: _Worth) -> tuple[tuple[tuple[float, float], ...], str]:
-    """Return LRU's curve without expiry, and how it was got. What was put before the recorded requests is not counted."""
+    """Return LRU's curve without expiry, and how it was got; no point where none can be told. What was put before the recorded requests
+    is not counted."""
     total = float(requests.sizes.sum())
     spaces = _grid(max(1.0, total / 100), total)
     if requests.keys > EXACT_MOST and worth.sample is None:
         rate = SAMPLED_KEYS / requests.keys
         ratios = miss_ratio.shards(requests, worth.counts, spaces, rate)
-        return tuple((float(at), float(one)) for at, one in zip(spaces, ratios, strict=True)), f"SHARDS, {rate:.1%} of the keys"
+        told = tuple((float(at), float(one)) for at, one in zip(spaces, ratios, strict=True) if not np.isnan(one))
+        return told, f"SHARDS, {rate:.1%} of the keys"
     distances = miss_ratio.distances(requests)
     if worth.sample is not None:  # a key that stands for several takes their space among others', not its own before itself
         several = worth.parts != CERTAIN

@@ -17,6 +17,8 @@ from app.analysis.key_sample import PARTS, KeySample
 from app.analysis.policies import Stream
 from app.analysis.regret import Amount, Event, Findings
 from app.analysis.what_if import analyse
+from app.charts import regret as regret_charts
+from app.views import regret_rows
 
 HOUR_MS = 3_600_000
 
@@ -68,6 +70,15 @@ def test_entries_lost_before_they_expire_are_a_knob_of_their_own() -> None:
     assert keep.gain.hits == sum(e.hit for e in events()) - sum(e.hit for e in lost)
     assert found.regret[0].hits == keep.gain.hits
     assert keep.gain.ms is None  # no lookup says how long it took
+
+
+def test_a_curve_that_no_sampled_key_tells_is_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(what_if, "EXACT_MOST", 100)
+    monkeypatch.setattr(what_if, "SAMPLED_KEYS", 1e-6)
+    found = analysed(events())
+    assert found.lru_curve == ()
+    assert {row["missed, no expiry"] for row in regret_rows.space_rows(found)} == {None}
+    assert list(regret_charts.spaces(found).figure.data[0].y or ()) == []
 
 
 def test_policies_part_only_where_space_is_short() -> None:
