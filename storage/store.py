@@ -13,6 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,17 +129,18 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def open_telemetry(settings: StorageSettings, *, write: bool) -> Store:
+def open_telemetry(settings: StorageSettings, *, write: bool, wait_s: float | None = None) -> Store:
     """Open telemetry.db. write: create and migrate it (the collector); else read what is there.
 
+    wait_s: how long a locked file is waited for while it is opened, no longer than the settings' timeout, which later writes have.
     Raises StoreMissing, SchemaTooOld (reading), StoreReadOnly (writing), SchemaTooNew, StoreCorrupt, StoreBusy, InvalidStoreUrl.
     """
-    return _open(settings.telemetry_url, "telemetry", settings, write=write)
+    return _open(settings.telemetry_url, "telemetry", settings, write=write, wait_s=wait_s)
 
 
-def open_ops(settings: StorageSettings, *, write: bool = True) -> Store:
-    """Open ops.db: created and migrated unless write is off. Raises as open_telemetry does."""
-    return _open(settings.ops_url, "ops", settings, write=write)
+def open_ops(settings: StorageSettings, *, write: bool = True, wait_s: float | None = None) -> Store:
+    """Open ops.db: created and migrated unless write is off. Waits and raises as open_telemetry does."""
+    return _open(settings.ops_url, "ops", settings, write=write, wait_s=wait_s)
 
 
 def schema_of(path: Path, line: str) -> str:
@@ -169,21 +171,35 @@ def path_of(url: str) -> Path:
     return Path(parsed.database).expanduser().absolute()
 
 
-def _open(url: str, line: str, settings: StorageSettings, *, write: bool) -> Store:
+def _open(url: str, line: str, settings: StorageSettings, *, write: bool, wait_s: float | None) -> Store:
     path = path_of(url)
+    opening = settings if wait_s is None else replace(settings, busy_timeout_s=min(wait_s, settings.busy_timeout_s))
     if write:
         bind_quickly()
-        _prepare(path, line, settings)
+        _prepare(path, line, opening)
     elif not path.exists():
         raise StoreMissing(f"there is no {line} database at {path} yet; {_CREATED_BY[line]}")
+    _look(path, line, opening, write=write)  # it waits no longer than that; the store's own connections do
     store = Store(path, line, settings, write=write)
     try:
-        with store.read() as connection:
+        with store.read() as connection:  # kept open from now on: nobody can lock readers out of it any more
             _check_version(_version(connection, path, line), path, line, write=write)
     except BaseException:
         store.close()
         raise
     return store
+
+
+def _look(path: Path, line: str, settings: StorageSettings, *, write: bool) -> str | None:
+    """Return the schema's version, None for an empty database, read without the lock for writing. Raises as _check_version does."""
+    engine = engine_of(path, "ro", settings, begin="BEGIN")
+    try:
+        with _errors(path, line), engine.connect() as connection, connection.begin():
+            version = _version(connection, path, line)
+    finally:
+        engine.dispose()
+    _check_version(version, path, line, write=write)
+    return version
 
 
 def _prepare(path: Path, line: str, settings: StorageSettings) -> None:
@@ -200,7 +216,11 @@ def _prepare(path: Path, line: str, settings: StorageSettings) -> None:
         _create(path, line)
         preparing = engine_of(path, "rw", settings, begin="BEGIN IMMEDIATE")
         try:
-            _migrate(preparing, path, line)
+            with _errors(path, line):
+                _prepare_file(preparing, path)
+            # Another process may hold the lock for writing, and as a rule there is nothing to change.
+            if _look(path, line, settings, write=True) != migrations.REVISIONS[line][-1]:
+                _migrate(preparing, path, line)
         finally:
             preparing.dispose()
     finally:
@@ -235,13 +255,11 @@ def _create(path: Path, line: str) -> None:
 
 def _migrate(engine: Engine, path: Path, line: str) -> None:
     known = migrations.REVISIONS[line]
-    with _errors(path, line):
-        _prepare_file(engine, path)
-        with engine.connect() as connection, connection.begin():
-            version = _version(connection, path, line)
-            _check_version(version, path, line, write=True)
-            if version != known[-1]:
-                migrations.upgrade(connection, line)
+    with _errors(path, line), engine.connect() as connection, connection.begin():
+        version = _version(connection, path, line)
+        _check_version(version, path, line, write=True)
+        if version != known[-1]:
+            migrations.upgrade(connection, line)
 
 
 def _prepare_file(engine: Engine, path: Path) -> None:
