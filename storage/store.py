@@ -45,7 +45,7 @@ _UNREADABLE: Final = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ
 _DAMAGED: Final = "is damaged, or no database; move it away, or put a copy back (cachescope restore), and start again"
 _NOT_WRITABLE: Final = "or its folder cannot be written by this user; the log lies beside the file"
 _KINDS: Final[dict[int, tuple[type[StorageError], str]]] = {
-    sqlite3.SQLITE_BUSY: (StoreBusy, "is locked by another process; try again"),
+    sqlite3.SQLITE_BUSY: (StoreBusy, "is locked by another process; end that one (lsof on the file names it), or try again"),
     sqlite3.SQLITE_LOCKED: (StoreBusy, "is locked by another connection; try again"),
     sqlite3.SQLITE_FULL: (StoreFull, "cannot grow; make room on its disk"),
     sqlite3.SQLITE_IOERR: (StoreFull, "cannot be written; make room on its disk, or check it"),
