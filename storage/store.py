@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -99,6 +100,13 @@ class Store:
             self._follow_file()  # what was committed to a file that is gone must not be acknowledged
         finally:
             self._turn.release()
+
+    def room_bytes(self) -> int:
+        """Return how many bytes are left on the disk of the file. Raises StoreGone when its folder is gone."""
+        try:
+            return shutil.disk_usage(self.path.parent).free
+        except OSError as error:
+            raise StoreGone(f"the folder {self.path.parent} is gone; {_CREATED_BY[self.line]}") from error
 
     def _follow_file(self) -> None:
         """Return when the path still names the file that is open. A reader goes over to a new one; a writer raises StoreGone.
