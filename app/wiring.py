@@ -6,6 +6,7 @@ import contextlib
 import gc
 import threading
 import time
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from app.admin.context import AdminContext
 from app.admin.roles import Actor
 from app.config import Config
 from engine.types import Policy
+from storage.errors import StoreBusy
 from storage.store import Store, open_ops, open_telemetry
 
 if TYPE_CHECKING:
@@ -40,8 +42,13 @@ def settle() -> None:
 class Wiring:
     """Opens each thing once, when it is first asked for; safe to share between threads. A failure to open is not kept."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, wait_s: float | None = None) -> None:
+        """wait_s: how long the opening of a locked database may take, for all readers together: after a wait in vain nobody waits again
+        until it could be opened. None: each opening waits as long as a write does.
+        """
         self.config = config
+        self._wait_s = wait_s
+        self._locked: set[str] = set()
         self.clock = now_ms
         self._lock = threading.Lock()
         self._open = contextlib.ExitStack()
@@ -53,7 +60,8 @@ class Wiring:
         """Return the telemetry store, read-only. Raises storage.errors.StoreMissing while no collector has ever run."""
         with self._lock:
             if self._telemetry is None:
-                self._telemetry = open_telemetry(self.config.storage_settings(), write=False)
+                settings = self.config.storage_settings()
+                self._telemetry = self._waiting("telemetry", lambda wait_s: open_telemetry(settings, write=False, wait_s=wait_s))
                 self._open.callback(self._telemetry.close)
             return self._telemetry
 
@@ -62,9 +70,20 @@ class Wiring:
         with self._lock:
             if self._ops is None:
                 self.config.prepare()
-                self._ops = open_ops(self.config.storage_settings())
+                settings = self.config.storage_settings()
+                self._ops = self._waiting("ops", lambda wait_s: open_ops(settings, wait_s=wait_s))
                 self._open.callback(self._ops.close)
             return self._ops
+
+    def _waiting(self, line: str, opened: Callable[[float | None], Store]) -> Store:
+        """Return what `opened` returns, given how long it may wait. What is open needs no such care: nobody can lock its readers out."""
+        try:
+            store = opened(self._wait_s if line not in self._locked or self._wait_s is None else 0.0)
+        except StoreBusy:
+            self._locked.add(line)
+            raise
+        self._locked.discard(line)
+        return store
 
     def engine(self) -> NativeAdapter:
         with self._lock:

@@ -9,17 +9,20 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from storage import migrations
+from storage.connections import bind_quickly, engine_of
 from storage.errors import (
     InvalidStoreUrl,
     SchemaTooNew,
@@ -33,25 +36,17 @@ from storage.errors import (
     StoreReadOnly,
 )
 from storage.settings import StorageSettings
-from storage.sketch import merge_bytes
-from storage.slots import slot
 
 _CREATED_BY: Final = {
     "telemetry": "start the collector, which creates it: `cachescope up` or `cachescope collect`",
     "ops": "start the console or the worker, which create it: `cachescope up`, `cachescope console` or `cachescope worker`",
 }
 _CHECK_S: Final = 1.0  # a check of a large file is cut off here: a start must not wait for it
-# 64 MB of log before it is folded into the file. Ids are random: a batch of 512 spans touches some 1,500 index pages. The longer
-# the log, the fewer times each of them is copied.
-_CHECKPOINT_PAGES: Final = 16_000
-_LOG_LIMIT_BYTES: Final = 96 * 1024 * 1024  # a log that a long reader made grow is cut back to this
-# Up to so much a reader sorts in memory, not in a file: grouping a month's rows takes a quarter less. A pool holds four.
-_READER_CACHE_KIB: Final = 16_384
 _UNREADABLE: Final = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS)
 _DAMAGED: Final = "is damaged, or no database; move it away, or put a copy back (cachescope restore), and start again"
 _NOT_WRITABLE: Final = "or its folder cannot be written by this user; the log lies beside the file"
 _KINDS: Final[dict[int, tuple[type[StorageError], str]]] = {
-    sqlite3.SQLITE_BUSY: (StoreBusy, "is locked by another process; try again"),
+    sqlite3.SQLITE_BUSY: (StoreBusy, "is locked by another process; end that one (lsof on the file names it), or try again"),
     sqlite3.SQLITE_LOCKED: (StoreBusy, "is locked by another connection; try again"),
     sqlite3.SQLITE_FULL: (StoreFull, "cannot grow; make room on its disk"),
     sqlite3.SQLITE_IOERR: (StoreFull, "cannot be written; make room on its disk, or check it"),
@@ -71,8 +66,8 @@ class Store:
         self.line = line
         self._timeout_s = settings.busy_timeout_s
         # Readers open the file read-only even in the writing process: a stray write in a page is an error, not a surprise.
-        self._reader = _engine(path, "ro", settings, begin="BEGIN")
-        self._writer = _engine(path, "rw", settings, begin="BEGIN IMMEDIATE") if write else None
+        self._reader = engine_of(path, "ro", settings, begin="BEGIN")
+        self._writer = engine_of(path, "rw", settings, begin="BEGIN IMMEDIATE") if write else None
         # Threads of one process queue here, fairly; SQLite's own waiting is polling and can starve one of them.
         self._turn = threading.Lock()
         self._file = _identity(path)
@@ -106,6 +101,13 @@ class Store:
         finally:
             self._turn.release()
 
+    def room_bytes(self) -> int:
+        """Return how many bytes are left on the disk of the file. Raises StoreGone when its folder is gone."""
+        try:
+            return shutil.disk_usage(self.path.parent).free
+        except OSError as error:
+            raise StoreGone(f"the folder {self.path.parent} is gone; {_CREATED_BY[self.line]}") from error
+
     def _follow_file(self) -> None:
         """Return when the path still names the file that is open. A reader goes over to a new one; a writer raises StoreGone.
 
@@ -135,17 +137,18 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def open_telemetry(settings: StorageSettings, *, write: bool) -> Store:
+def open_telemetry(settings: StorageSettings, *, write: bool, wait_s: float | None = None) -> Store:
     """Open telemetry.db. write: create and migrate it (the collector); else read what is there.
 
+    wait_s: how long a locked file is waited for while it is opened, no longer than the settings' timeout, which later writes have.
     Raises StoreMissing, SchemaTooOld (reading), StoreReadOnly (writing), SchemaTooNew, StoreCorrupt, StoreBusy, InvalidStoreUrl.
     """
-    return _open(settings.telemetry_url, "telemetry", settings, write=write)
+    return _open(settings.telemetry_url, "telemetry", settings, write=write, wait_s=wait_s)
 
 
-def open_ops(settings: StorageSettings, *, write: bool = True) -> Store:
-    """Open ops.db: created and migrated unless write is off. Raises as open_telemetry does."""
-    return _open(settings.ops_url, "ops", settings, write=write)
+def open_ops(settings: StorageSettings, *, write: bool = True, wait_s: float | None = None) -> Store:
+    """Open ops.db: created and migrated unless write is off. Waits and raises as open_telemetry does."""
+    return _open(settings.ops_url, "ops", settings, write=write, wait_s=wait_s)
 
 
 def schema_of(path: Path, line: str) -> str:
@@ -176,21 +179,35 @@ def path_of(url: str) -> Path:
     return Path(parsed.database).expanduser().absolute()
 
 
-def _open(url: str, line: str, settings: StorageSettings, *, write: bool) -> Store:
+def _open(url: str, line: str, settings: StorageSettings, *, write: bool, wait_s: float | None) -> Store:
     path = path_of(url)
+    opening = settings if wait_s is None else replace(settings, busy_timeout_s=min(wait_s, settings.busy_timeout_s))
     if write:
-        _bind_quickly()
-        _prepare(path, line, settings)
+        bind_quickly()
+        _prepare(path, line, opening)
     elif not path.exists():
         raise StoreMissing(f"there is no {line} database at {path} yet; {_CREATED_BY[line]}")
+    _look(path, line, opening, write=write)  # it waits no longer than that; the store's own connections do
     store = Store(path, line, settings, write=write)
     try:
-        with store.read() as connection:
+        with store.read() as connection:  # kept open from now on: nobody can lock readers out of it any more
             _check_version(_version(connection, path, line), path, line, write=write)
     except BaseException:
         store.close()
         raise
     return store
+
+
+def _look(path: Path, line: str, settings: StorageSettings, *, write: bool) -> str | None:
+    """Return the schema's version, None for an empty database, read without the lock for writing. Raises as _check_version does."""
+    engine = engine_of(path, "ro", settings, begin="BEGIN")
+    try:
+        with _errors(path, line), engine.connect() as connection, connection.begin():
+            version = _version(connection, path, line)
+    finally:
+        engine.dispose()
+    _check_version(version, path, line, write=write)
+    return version
 
 
 def _prepare(path: Path, line: str, settings: StorageSettings) -> None:
@@ -205,9 +222,13 @@ def _prepare(path: Path, line: str, settings: StorageSettings) -> None:
         # The folder is locked, not the file: closing any descriptor of the file would drop SQLite's own locks on it.
         _lock(folder, path, settings.busy_timeout_s)
         _create(path, line)
-        preparing = _engine(path, "rw", settings, begin="BEGIN IMMEDIATE")
+        preparing = engine_of(path, "rw", settings, begin="BEGIN IMMEDIATE")
         try:
-            _migrate(preparing, path, line)
+            with _errors(path, line):
+                _prepare_file(preparing, path)
+            # Another process may hold the lock for writing, and as a rule there is nothing to change.
+            if _look(path, line, settings, write=True) != migrations.REVISIONS[line][-1]:
+                _migrate(preparing, path, line)
         finally:
             preparing.dispose()
     finally:
@@ -242,13 +263,11 @@ def _create(path: Path, line: str) -> None:
 
 def _migrate(engine: Engine, path: Path, line: str) -> None:
     known = migrations.REVISIONS[line]
-    with _errors(path, line):
-        _prepare_file(engine, path)
-        with engine.connect() as connection, connection.begin():
-            version = _version(connection, path, line)
-            _check_version(version, path, line, write=True)
-            if version != known[-1]:
-                migrations.upgrade(connection, line)
+    with _errors(path, line), engine.connect() as connection, connection.begin():
+        version = _version(connection, path, line)
+        _check_version(version, path, line, write=True)
+        if version != known[-1]:
+            migrations.upgrade(connection, line)
 
 
 def _prepare_file(engine: Engine, path: Path) -> None:
@@ -303,57 +322,6 @@ def _check_version(version: str | None, path: Path, line: str, *, write: bool) -
     if version is None:
         raise StoreMissing(f"the {line} database {path} is empty; {_CREATED_BY[line]}")
     raise SchemaTooOld(f"{path} has schema {version} and needs {known[-1]}; {_CREATED_BY[line].replace('creates', 'migrates')}")
-
-
-def _engine(path: Path, mode: str, settings: StorageSettings, *, begin: str) -> Engine:
-    def connect() -> sqlite3.Connection:
-        # isolation_level=None: the driver must not begin transactions on its own; the event below does.
-        raw = sqlite3.connect(
-            f"{path.as_uri()}?mode={mode}",
-            uri=True,
-            timeout=settings.busy_timeout_s,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        if mode == "rw":
-            raw.execute(f"PRAGMA synchronous={_synchronous(settings)}")
-            raw.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
-            raw.execute(f"PRAGMA journal_size_limit={_LOG_LIMIT_BYTES}")
-            raw.execute("PRAGMA cache_size=-65536")
-            raw.create_function("sketch_merge", 2, merge_bytes, deterministic=True)
-        else:
-            raw.execute(f"PRAGMA cache_size=-{_READER_CACHE_KIB}")
-            raw.create_function("slot", 1, slot, deterministic=True)
-        return raw
-
-    pool = {"poolclass": QueuePool, "pool_size": 4 if mode == "ro" else 1, "max_overflow": -1}
-    # An error's text has the statement's values otherwise, and ends in a log: prompts are among them.
-    engine = create_engine("sqlite+pysqlite://", creator=connect, hide_parameters=True, **pool)
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
-
-    return engine
-
-
-def _bind_quickly() -> None:
-    """Spare the driver its slow search for adapters.
-
-    Python's sqlite3 asks None, bool and bytes values for an adapter by several failing attribute look-ups, a microsecond each; a
-    lookup's row has twenty such values. These adapters change no value, and are written in C.
-    """
-    nothing: dict[None, None] = {}
-    sqlite3.register_adapter(type(None), nothing.get)
-    sqlite3.register_adapter(bool, int)
-    sqlite3.register_adapter(bytes, bytes)
-
-
-def _synchronous(settings: StorageSettings) -> str:
-    value = settings.synchronous.upper()
-    if value not in ("FULL", "NORMAL"):
-        raise ValueError(f"synchronous is FULL or NORMAL, not {settings.synchronous!r}")
-    return value
 
 
 @contextlib.contextmanager

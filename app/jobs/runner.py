@@ -24,6 +24,7 @@ SWEEP_MS = 5_000
 HEAL_MS = 60_000
 AT_ONCE = 2  # a long warm-up does not keep a purge from being reclaimed; beside it an analysis does, for a minute at most
 SCHEDULE_MS = 30_000
+TELL_MS = 60_000  # what keeps the worker from writing is told as often, not four times a second
 
 KINDS: Mapping[str, Callable[[JobRun], Mapping[str, Any]]] = {
     "reclaim": reclaim.run,
@@ -44,6 +45,7 @@ class Worker:
         self._beat_ms = self._sweep_ms = self._heal_ms = self._schedule_ms = 0
         self._pauses: dict[str, int] = {}  # job -> the pause before its next try; a new worker begins small again
         self._running: dict[Future[None], str] = {}
+        self._told: tuple[str, int] = ("", 0)  # what was told last of that, and when
         self.errors = 0
 
     def run(self, stop: threading.Event) -> None:
@@ -51,10 +53,20 @@ class Worker:
             while not stop.is_set():
                 try:
                     self._tick(pool, stop)
+                except (AppError, StorageError) as error:  # a full disk, a lock: it may last, and needs no traceback
+                    self.errors += 1
+                    self._tell(str(error))
                 except Exception:  # the one broad catch: the worker must outlive any one fault; counted in its heartbeat
                     self.errors += 1
                     log.exception("the worker goes on after a fault")
                 stop.wait(TICK_S)
+
+    def _tell(self, reason: str) -> None:
+        now = self._ctx.clock()
+        told, at_ms = self._told
+        if reason != told or now - at_ms >= TELL_MS:
+            self._told = (reason, now)
+            log.warning("the worker goes on, and could not do what it had to: %s", reason)
 
     def _tick(self, pool: ThreadPoolExecutor, stop: threading.Event) -> None:
         now = self._ctx.clock()

@@ -17,11 +17,14 @@ from collectors.prometheus.families import Families
 from collectors.prometheus.families import load as load_families
 from storage.store import Store
 
+# A page makes up to ten reads one after the other. Readers are locked out by no writer, only by who has the file for himself.
+LOCK_WAIT_S = 1.0
+
 
 @st.cache_resource(show_spinner=False)
 def wiring() -> Wiring:
     settle()
-    return Wiring(load(os.environ))
+    return Wiring(load(os.environ), wait_s=LOCK_WAIT_S)
 
 
 def config() -> Config:

@@ -91,7 +91,9 @@ def waiting(view: Regret) -> bool:
     """Draw why there is nothing, or that what there is is old; return whether there is something to show."""
     if view.failures:  # of the worker nothing is known either
         return False
-    if view.silent:
+    if view.no_room:
+        states.not_done("The disk of ops.db is full", view.no_room)
+    elif view.silent:
         seen = "was never seen" if view.worker_age_ms is None else f"gave no sign of life for {words.age(view.worker_age_ms)}"
         st.warning(f"**The worker {seen}**: it computes these numbers, and nothing new comes until it runs.", icon=":material/schedule:")
     elif view.old and view.computed_ms is not None:

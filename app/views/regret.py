@@ -23,6 +23,7 @@ SOURCES = (OPS,)
 KIND: Final = "regret"
 HORIZONS: Final = {"24h": "the last 24 hours", "7d": "the last 7 days"}
 MOST_TOLD: Final = 5
+LEAST_ROOM_BYTES: Final = 1024**2  # below that the record's log cannot grow by an analysis
 LATE: Final = 3  # times that, after which an analysis is called old
 _SILENT_MS = 60_000  # it beats each second
 POLICY_NAMES: Final = {
@@ -65,7 +66,7 @@ class Row:
 class Regret:
     """rows: of the namespaces shown; past: of those whose newest analysis ended too long ago to be one of this time with the others.
 
-    chosen: the namespace whose curves are drawn: the one picked, else the one with the most to win.
+    chosen: the namespace whose curves are drawn: the one picked, else the one with the most to win. room_bytes: on the disk of ops.db.
     """
 
     horizon: str
@@ -77,6 +78,7 @@ class Regret:
     chosen: Row | None
     job: Job | None
     worker_age_ms: int | None
+    room_bytes: int | None
     failures: tuple[Failure, ...]
 
     @property
@@ -97,7 +99,17 @@ class Regret:
     @property
     def failing(self) -> bool:
         """True when nothing new comes: what the page says of the numbers is no good news then, whatever they are."""
-        return bool(self.failures) or self.silent or self.old or (self.job is not None and self.job.state == "failed")
+        return bool(self.failures or self.no_room) or self.silent or self.old or (self.job is not None and self.job.state == "failed")
+
+    @property
+    def no_room(self) -> str:
+        """What a full disk keeps the worker from; '' while there is room."""
+        if self.room_bytes is None or self.room_bytes >= LEAST_ROOM_BYTES:
+            return ""
+        return (
+            f"The worker cannot store what it computes: {size(self.room_bytes)} are left. What is shown stays as it was, and grows old. "
+            "Make room; the worker goes on by itself."
+        )
 
     @property
     def refused(self) -> tuple[Row, ...]:
@@ -110,8 +122,8 @@ def load(ops: Callable[[], Store], *, horizon: str, namespace: str | None, now_m
     part = attempt(OPS, lambda: _read(ops(), horizon), hides="every number of this page")
     if part.value is None:
         failures = (part.failure,) if part.failure else ()
-        return Regret(horizon, now_ms, "The analyses cannot be read", True, (), (), None, None, None, failures)
-    rows, job, beat_ms = part.value
+        return Regret(horizon, now_ms, "The analyses cannot be read", True, (), (), None, None, None, None, failures)
+    rows, job, beat_ms, room_bytes = part.value
     wanted = [row for row in rows if namespace is None or row.namespace == namespace]
     shown = tuple(row for row in wanted if now_ms - row.analysis.end_ms <= regret_past.NEAR_MS[horizon])
     past = tuple(row for row in wanted if row not in shown)
@@ -125,7 +137,8 @@ def load(ops: Callable[[], Store], *, horizon: str, namespace: str | None, now_m
         )
     else:
         sentence, bad = _sentence(shown, chosen, _time(horizon, chosen, now_ms))
-    return Regret(horizon, now_ms, sentence, bad, shown, past, chosen, job, None if beat_ms is None else now_ms - beat_ms, ())
+    worker_age_ms = None if beat_ms is None else now_ms - beat_ms
+    return Regret(horizon, now_ms, sentence, bad, shown, past, chosen, job, worker_age_ms, room_bytes, ())
 
 
 def _time(horizon: str, row: Row | None, now_ms: int) -> str:
@@ -141,11 +154,11 @@ def names(ops: Callable[[], Store], horizon: str) -> tuple[str, ...]:
     return tuple(row.namespace for row in part.value or ())
 
 
-def _read(store: Store, horizon: str) -> tuple[tuple[Row, ...], Job | None, int | None]:
+def _read(store: Store, horizon: str) -> tuple[tuple[Row, ...], Job | None, int | None, int]:
     with store.read() as conn:
         rows = tuple(_row(one) for one in analyses.newest(conn, kind=KIND, horizon=horizon))
         job = next(iter(jobs.list_recent(conn, limit=1, kind=KIND)), None)
-        return rows, job, max((beat.last_ms for beat in jobs.beats(conn)), default=None)
+        return rows, job, max((beat.last_ms for beat in jobs.beats(conn)), default=None), store.room_bytes()
 
 
 def _row(analysis: Analysis) -> Row:

@@ -20,6 +20,7 @@ from pathlib import Path
 from app.ui import handles
 from tests.app import support
 from tests.bench.page_walk import PAGES, Place, analyse, fill, look
+from tests.support import locks
 
 Fault = Callable[[Path], "contextlib.AbstractContextManager[None]"]
 
@@ -105,6 +106,14 @@ def _locked(path: Path) -> Iterator[None]:
         raw.execute("ROLLBACK")
 
 
+@contextlib.contextmanager
+def _locked_out(path: Path) -> Iterator[None]:
+    """Nobody can be locked out of a file that he has open: this console opens it only now."""
+    handles.wiring().close()
+    with locks.held(path, locks.EVERYTHING):
+        yield
+
+
 FAULTS: dict[str, Fault] = {
     "deleted": _made(_delete),
     "empty": _made(_empty),
@@ -114,6 +123,7 @@ FAULTS: dict[str, Fault] = {
     "noise in it": _made(_holes),
     "without its log": _made(_no_log),
     "locked for writing": _locked,
+    "locked for all": _locked_out,
     "of an older version": _made(_sql("UPDATE alembic_version SET version_num = replace(version_num, '2', '1')")),
     "of a newer version": _made(_sql("UPDATE alembic_version SET version_num = 'telemetry_9999'")),
     "without tables": _made(_without_tables),

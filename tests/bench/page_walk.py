@@ -163,7 +163,7 @@ def look(page: str, *, known: bool, allowed: Sequence[str] = (), **query: str) -
         took = time.perf_counter() - begun
     found += [f"EXCEPTION {error.message} | {' / '.join(str(error.stack_trace[-3:]).split())[:600]}" for error in test.exception]
     texts = list(_texts(test._tree))
-    if len(texts) < 10:
+    if len(texts) < 9:
         found.append(f"hardly a text: {texts}")
     for text in texts:
         clean = text

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -163,6 +164,16 @@ def test_regret_draws_what_the_worker_stored(environ: dict[str, str]) -> None:
     assert any("it computes these numbers" in text for text in texts)  # no worker was ever seen
     assert any("200 needed in a namespace" in text for text in _texts(_run("regret", namespace=HOSTILE[1])))
     assert any("No analysis of the last 7 days" in text for text in _texts(_run("regret", horizon="7d")))
+
+
+def test_regret_says_that_the_worker_cannot_store_on_a_full_disk(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    analyses.put(handles.ops(), analyses.Analysis("regret", "faq", "24h", now_ms(), 0, now_ms(), 1_200, {"usable": 9}, None))
+    assert not any("The disk of ops" in text for text in _texts(_run("regret")))
+    room = shutil.disk_usage(environ["HOME"])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: room._replace(free=4_096))
+    texts = _texts(_run("regret"))
+    assert any("The disk of ops" in text and "4.0 KiB are left" in text.replace("\\", "") for text in texts)
+    assert not any("gave no sign of life" in text or "was never seen" in text for text in texts)
 
 
 def test_regret_says_of_which_namespaces_it_tells_nothing(environ: dict[str, str]) -> None:

@@ -26,7 +26,9 @@ from engine import semconv
 from engine.types import Policy
 from storage import actions, jobs
 from storage.reads import warmup as reads
+from storage.store import open_ops
 from tests.app import support
+from tests.support import locks
 from tests.support.servers import free_port, wait_for
 
 
@@ -50,6 +52,11 @@ def working(ctx: AdminContext, *, sweep_after_s: float = 120.0, stop: threading.
         assert not thread.is_alive()
 
 
+def _beaten(ctx: AdminContext) -> int:
+    with ctx.ops.read() as conn:
+        return max((beat.last_ms for beat in jobs.beats(conn)), default=0)
+
+
 def _job(ctx: AdminContext, act_id: str) -> jobs.Job:
     with ctx.ops.read() as conn:
         job = jobs.of_act(conn, act_id)
@@ -66,15 +73,10 @@ def _act(ctx: AdminContext, act_id: str) -> actions.Act:
 
 def test_worker_beats_every_second(wired: Wiring) -> None:
     ctx = support.admin(wired)
-
-    def beaten() -> int:
-        with ctx.ops.read() as conn:
-            return max((beat.last_ms for beat in jobs.beats(conn)), default=0)
-
     with working(ctx):
-        wait_for(beaten, what="a first heartbeat")
-        first = beaten()
-        wait_for(lambda: beaten() > first, what="a second heartbeat")
+        wait_for(lambda: _beaten(ctx), what="a first heartbeat")
+        first = _beaten(ctx)
+        wait_for(lambda: _beaten(ctx) > first, what="a second heartbeat")
 
 
 def test_purge_is_reclaimed_after_the_undo_window_and_only_what_it_hid(wired: Wiring) -> None:
@@ -272,3 +274,16 @@ def test_reclaim_outlasts_a_store_that_is_down(tmp_path: Path) -> None:
         job = _job(ctx, "a-1")
         assert (job.state, job.attempts) == ("queued", 0)
         assert pauses == [5, 10, 20, 40, 60, 60]
+
+
+def test_what_keeps_it_from_writing_is_told_once_and_it_goes_on_afterwards(wired: Wiring, caplog: pytest.LogCaptureFixture) -> None:
+    hasty = dataclasses.replace(wired.config.storage_settings(), busy_timeout_s=0.01)
+    wired.ops()
+    with contextlib.closing(open_ops(hasty)) as ops:
+        ctx = support.admin(wired, ops=ops)
+        with locks.held(ops.path, locks.WRITING), working(ctx) as worker:
+            wait_for(lambda: worker.errors > 2, what="it could not write three times")
+        told = [record for record in caplog.records if record.name == "app.jobs.runner"]
+        assert [(record.exc_info, "is locked by another process" in record.getMessage()) for record in told] == [(None, True)]
+        with working(ctx):
+            wait_for(lambda: _beaten(ctx), what="a heartbeat")
