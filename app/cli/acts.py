@@ -169,20 +169,23 @@ def _show_plan(plan: WarmupPlan, *, as_json: bool) -> None:
         return
     from app.views.warmup import asides
 
-    cost = "unknown (no prices)" if plan.cost_usd is None else f"{usd(plan.cost_usd)} for {plan.costed} of them"
+    cost = "unknown (no price is known for them)" if plan.cost_usd is None else f"{usd(plan.cost_usd)} for {plan.costed} of them"
     tokens = "an unknown number of" if plan.tokens is None else f"about {plan.tokens:.0f}"
     if not plan.items:
         say(f"{plain(plan.namespace)}: no miss was recorded in this time; see --since, or check the name")
         return
     say(f"{plain(plan.namespace)}: {plan.misses} misses of {plan.distinct} distinct requests")
-    say(f"would warm {len(plan.warmable)}: {tokens} tokens, cost {cost}, at least {plan.seconds:.0f} s")
+    if plan.warmable:
+        say(f"would warm {len(plan.warmable)}: {tokens} tokens, cost {cost}, at least {plan.seconds:.0f} s")
+    else:
+        say("would warm nothing")
     for line in asides(plan):
         say(line)
     table(
         ["misses", "tenant", "model", "prompt"],
         [(item.misses, item.tenant, item.model, (item.prompt or "")[:60]) for item in plan.items[:10]],
     )
-    say("nothing was done; add --yes to run it")
+    say(f"nothing was done{'; add --yes to run it' if plan.warmable else ''}")
 
 
 def _follow(ctx: AdminContext, job_id: str, *, as_json: bool) -> None:

@@ -125,7 +125,7 @@ def _refusal(conn: Connection, namespace: str, window: Window) -> str:
     dropped = sum(one.lookups for one in samplers.kept(conn, window, Scope(namespace=namespace)) if one.ratio is None or one.ratio < 1)
     if not dropped:
         return ""
-    return f"{words.many(dropped, 'lookup', 'lookups')} of it outlived a sampler, and a replay of what is left says nothing of all"
+    return f"{words.many(dropped, 'lookup', 'lookups')} of it came through a sampler, and a replay of what is left says nothing of all"
 
 
 def _go_on(run: JobRun) -> None:

@@ -80,7 +80,9 @@ def _labelled(view: Thresholds) -> None:
     with st.expander(f"Labelled pairs: {words.count(len(view.pairs()))}", expanded=True):
         for line in labelled.advice(view):
             st.markdown(literal(line))
-        tables.show(labelled.label_rows(view), alt="Labelled pairs, the most similar wrong one first", columns=COLUMNS)
+        tables.show(
+            labelled.label_rows(view), alt="Labelled pairs: the divided ones, then the most similar wrong one first", columns=COLUMNS
+        )
 
 
 def _apply(view: Thresholds, namespace: str, moved: float) -> None:

@@ -97,7 +97,7 @@ def dials(preview: PurgePreview) -> list[Dial]:
     span = words.span(found.oldest_ms, found.newest_ms) if found.oldest_ms and found.newest_ms else ""
     return [
         Dial("Entries", words.count(found.entries), "visible now, counted by the engine"),
-        Dial("Size", size(found.bytes), "in the shared store"),
+        Dial("Size", words.size(found.bytes), "in the shared store"),
         Dial("Tenants", words.count(len(found.tenants)), _most(found.tenants)),
         Dial("Models", words.count(len(found.models)), _most(found.models)),
         *_stake(preview),
@@ -125,16 +125,6 @@ def _stake(preview: PurgePreview) -> list[Dial]:
     ]
 
 
-def size(count: int) -> str:
-    """Return bytes in binary units."""
-    value = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
-
-
 def _most(counts: Mapping[str, int]) -> str:
     top = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:3]
     return ", ".join(f"{words.name(name, 24)} {words.count(n)}" for name, n in top)
@@ -152,7 +142,7 @@ def sample_rows(preview: Preview) -> list[dict[str, Any]]:
             "model": words.name(entry.model),
             "stored (UTC)": words.instant(entry.created_ms),
             "expires (UTC)": words.instant(entry.expires_ms),
-            "size": size(entry.size_bytes),
+            "size": words.size(entry.size_bytes),
             "entry": entry.entry_id,
         }
         for entry in preview.sample

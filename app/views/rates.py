@@ -159,7 +159,7 @@ def refusal(counts: Counts) -> str:
     if not counts.untold:
         return ""
     n, of = words.count(counts.untold), words.count(counts.total)
-    return f"{n} of {of} lookups outlived a sampler that does not tell how many it drops: a share of what is left says nothing of all"
+    return f"{n} of {of} lookups came through a sampler that does not tell how many it drops: a share of what is left says nothing of all"
 
 
 def nothing(counts: Counts) -> str:

@@ -10,7 +10,6 @@ from app.analysis.regret import FEW, Amount, Ends, Findings, Knob, ends, from_js
 from app.views import regret_past, words
 from app.views.dial import Dial
 from app.views.parts import Failure, attempt
-from app.views.purge import size
 from app.views.regret_past import Point
 from storage import analyses, jobs
 from storage.analyses import Analysis
@@ -238,7 +237,7 @@ def knob_words(knob: Knob, found: Findings) -> str:
 
 
 def space_words(space: float, found: Findings) -> str:
-    return size(round(space)) if found.known.unit == "bytes" else words.many(round(space), "entry", "entries")
+    return words.size(round(space)) if found.known.unit == "bytes" else words.many(round(space), "entry", "entries")
 
 
 def range_words(low: float | None, high: float | None, told: Callable[[float | None], str]) -> str:

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from app.analysis.intervals import wilson
 from app.views import words
 from app.views.counters import Counters
-from app.views.purge import size
 from storage.reads.counters import Snapshot
 
 Row = dict[str, object]
@@ -68,7 +67,7 @@ def server_rows(view: Counters) -> list[Row]:
             "role": words.one_line(str(body.get("role", "")), 20),
             "up": words.age(float(body["uptime_in_seconds"]) * 1000) if "uptime_in_seconds" in body else "",
             "memory": body.get("used_memory"),
-            "memory limit": size(int(body["maxmemory"])) if body.get("maxmemory") else "none",
+            "memory limit": words.size(int(body["maxmemory"])) if body.get("maxmemory") else "none",
             "when it is full": words.one_line(str(body.get("maxmemory_policy", "")), 30),
             "clients": body.get("connected_clients"),
         }

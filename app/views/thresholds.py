@@ -248,7 +248,7 @@ def notes(view: Thresholds) -> list[str]:
     found = []
     if view.sampled:
         n = words.many(view.sampled, "lookup", "lookups")
-        found.append(f"Telemetry is sampled: {n} outlived a sampler. Counts are of what came, and what it prefers is not weighed.")
+        found.append(f"Telemetry is sampled: {n} came through a sampler. Counts are of what came, and what it prefers is not weighed.")
     if view.from_ms is not None:
         found.append(f"The newest are read: lookups from before {words.instant(view.from_ms)[:16]} UTC are not among these.")
     if view.judged_otherwise:

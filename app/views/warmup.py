@@ -8,6 +8,7 @@ from typing import Any
 
 from app.adapters.base import EngineAdapter
 from app.admin.actions import WarmupPlan
+from app.admin.warmup import STORED
 from app.views import words
 from app.views.audit import record_link
 from app.views.dial import Dial
@@ -19,6 +20,7 @@ from storage.store import Store
 ENGINE, ACTS = SOURCES = ("Cache engine", "Record of acts")
 RECENT = 10
 REASONS = {
+    STORED: "its answer is stored by now",
     "prompts_not_recorded": "its request was not recorded (record_prompts is off, or the client said no-store)",
     "keyed_headers": "a header of it is part of the key, and values of headers are not recorded",
     "body_too_large": "its request is larger than record_body_bytes",
@@ -70,6 +72,10 @@ def _recent(store: Store) -> tuple[tuple[Job, ...], int | None]:
 def dials(plan: WarmupPlan) -> list[Dial]:
     """Return what the plan would ask, cost and save."""
     warmable = plan.warmable
+    if not warmable:
+        return [
+            Dial("To ask", "0", f"of {words.count(plan.distinct)} different requests that missed: nothing to ask, and nothing to pay"),
+        ]
     known, counted = (f"known for {n} of {len(warmable)}" for n in (plan.costed, plan.counted))
     tokens = words.NO_DATA if plan.tokens is None else words.count(round(plan.tokens))
     return [
@@ -77,7 +83,7 @@ def dials(plan: WarmupPlan) -> list[Dial]:
         Dial("Misses they made", words.count(sum(item.misses for item in warmable)), f"of {words.count(plan.misses)} in this time"),
         Dial("Cost, at most", words.money(plan.cost_usd), known),
         Dial("Tokens", tokens, f"as they were reported before; {counted}"),
-        Dial("Takes at least", words.age(plan.seconds * 1000) if warmable else words.NO_DATA, "at the rate that the setting allows"),
+        Dial("Takes at least", words.age(plan.seconds * 1000), "at the rate that the setting allows"),
     ]
 
 
@@ -99,7 +105,7 @@ def plan_rows(plan: WarmupPlan) -> list[dict[str, Any]]:
             "tenant": words.name(item.tenant),
             "model": words.name(item.model),
             "cost": words.money(item.cost_usd),
-            "can be warmed": item.reason or "yes",
+            "can be warmed": f"no: {REASONS.get(item.reason, item.reason)}" if item.reason else "yes",
         }
         for item in plan.items
     ]

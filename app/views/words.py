@@ -67,14 +67,24 @@ def duration_ms(value: float | None) -> str:
     """Return milliseconds as `0.42 ms`, `12 ms`, `1.23 s`, `2 min 5 s`; a negative one keeps its sign."""
     if value is None:
         return NO_DATA
-    sign, size = ("−" if value < 0 else ""), abs(value)
-    if not size:
+    sign, length = ("−" if value < 0 else ""), abs(value)
+    if not length:
         return "0 ms"
-    if size < 10:
-        return f"{sign}{size:.2f} ms"
-    if size < 1_000:
-        return f"{sign}{size:.0f} ms"
-    return f"{sign}{size / 1000:.2f} s" if size < 60_000 else f"{sign}{age(size)}"
+    if length < 10:
+        return f"{sign}{length:.2f} ms"
+    if length < 1_000:
+        return f"{sign}{length:.0f} ms"
+    return f"{sign}{length / 1000:.2f} s" if length < 60_000 else f"{sign}{age(length)}"
+
+
+def size(count: int) -> str:
+    """Return bytes in binary units: `96 B`, `1.5 KiB`."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
 
 
 def age(ms: float) -> str:

@@ -312,8 +312,8 @@ def _net_money(found: Savings, each: Ratio | None) -> Dial:
         return Dial("Money saved, net", words.NO_DATA, f"too few prices: {_reported(found, 'a price')}")
     known = f"{_reported(found, 'a price')}{_spread(found, each)}"
     if found.net is None:
-        gross = f"gross {words.money(found.gross)}; what the cache costs is not known for this selection"
-        return Dial("Money saved, gross", words.money(found.gross), f"{gross} (setting cache_usd_per_hour); {known}")
+        unknown = "what the cache costs is not known for this selection (setting cache_usd_per_hour)"
+        return Dial("Money saved, gross", words.money(found.gross), f"{unknown}; {known}")
     detail = f"{words.money(found.gross)} less {words.money(found.cost)}; {known}; {_break_even(found)}"
     return Dial("Money saved, net", words.money(found.net), detail, good=found.net >= 0)
 

@@ -33,7 +33,6 @@ class Use:
     cached_n: int
     cached_tokens: int
     known_input_tokens: int
-    written_tokens: int
     raw_input_tokens: int
     cost_n: int
     cost_usd: float
@@ -43,7 +42,7 @@ _USES = text(
     """
 SELECT service, provider, model, token_rule, count(*), sum(status = 2), count(input_tokens), CAST(total(input_tokens) AS INTEGER),
   CAST(total(output_tokens) AS INTEGER), count(cached_input_tokens), CAST(total(cached_input_tokens) AS INTEGER),
-  CAST(total(CASE WHEN cached_input_tokens IS NOT NULL THEN input_tokens END) AS INTEGER), CAST(total(cache_write_tokens) AS INTEGER),
+  CAST(total(CASE WHEN cached_input_tokens IS NOT NULL THEN input_tokens END) AS INTEGER),
   CAST(total(raw_input_tokens) AS INTEGER), count(cost_usd), coalesce(sum(cost_usd), 0)
 FROM (SELECT * FROM spans WHERE is_call AND start_ns >= :start AND start_ns < :end ORDER BY start_ns DESC LIMIT :most)
 GROUP BY service, provider, model, token_rule ORDER BY count(*) DESC, service, model, token_rule

@@ -31,7 +31,7 @@ payloads = telemetry_metadata.tables["span_payloads"]
 class MissedRequest:
     """One distinct request that missed. misses: how often, coalesced ones included.
 
-    Averages are over those that reported; a negative number is no report.
+    Averages are over those that reported; a number below 0 or beyond all measure is no report.
     """
 
     key: str
@@ -39,7 +39,6 @@ class MissedRequest:
     model: str
     model_version: str
     misses: int
-    last_at_ms: int
     prompt: str | None
     input_tokens: float | None
     output_tokens: float | None
@@ -99,7 +98,6 @@ def most_missed(
             func.max(column.model),
             func.max(column.model_version),
             misses,
-            func.max(column.at_ms),
             func.max(column.prompt),
             *(
                 func.avg(case((told.between(0, _MOST), told)))

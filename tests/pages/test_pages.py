@@ -179,7 +179,7 @@ def test_regret_says_that_the_worker_cannot_store_on_a_full_disk(environ: dict[s
 def test_regret_says_of_which_namespaces_it_tells_nothing(environ: dict[str, str]) -> None:
     found = analyse(events(), ttl_ms=HOUR_MS)
     assert found is not None
-    why = "9 lookups of it outlived a sampler"
+    why = "9 lookups of it came through a sampler"
     for name, told, result in (("faq", {}, regret.as_json(found)), (HOSTILE[1], {"refused": why}, None)):
         analyses.put(handles.ops(), analyses.Analysis("regret", name, "24h", now_ms(), 0, now_ms(), 1_200, {"usable": 9, **told}, result))
     assert any(text.startswith("Not judged") and why in text for text in _texts(_run("regret")))

@@ -143,7 +143,7 @@ def test_what_a_sampler_left_is_not_replayed_and_the_reason_is_shown(wired: Wiri
     dial = shown.front(faq)
     best = next(row["best knob"] for row in regret_rows.namespace_rows(whole) if row["namespace"] == "faq")
     said = [faq.sentence, dial.detail, best, shown.left_out(whole)]
-    assert [("lookups of it outlived a sampler" in one) for one in said] == [refused] * 4
+    assert [("lookups of it came through a sampler" in one) for one in said] == [refused] * 4
     assert ("without 1 namespace whose telemetry is sampled" in shown.front(whole).detail) == refused
     assert (dial.value == "no data") == refused
 

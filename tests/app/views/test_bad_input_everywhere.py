@@ -330,7 +330,7 @@ def _as_expected(state: str, shown: Shown, values: Mapping[tuple[str, str], str]
     if state in NO_LOOKUPS | {"none eligible", "no price", "negative"}:
         money = {label: value for label, value in rates_told.items() if "money" in label.lower()}
         assert {*money.values()} == {words.NO_DATA}, money
-        assert values["warm-up", "Cost, at most"] == words.NO_DATA
+        assert values.get(("warm-up", "Cost, at most"), words.NO_DATA) == words.NO_DATA
     if state in {"no price", "negative"} | NO_LOOKUPS:
         assert values["purge", "Saved a minute"] == words.NO_DATA
     if state in {"no tokens", "negative"}:

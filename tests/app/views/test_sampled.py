@@ -133,7 +133,7 @@ def test_a_sampler_that_does_not_tell_is_refused_with_the_reason(stores: tuple[S
     assert rate.loaded is not None
     assert front.traffic is not None
     assert front.bad
-    assert front.sentence.startswith("No hit rate can be told for the last hour: 100 of 100 lookups outlived a sampler")
+    assert front.sentence.startswith("No hit rate can be told for the last hour: 100 of 100 lookups came through a sampler")
     assert rate.sentence == f"No hit rate can be told for the last hour: {rates.refusal(rate.loaded.counts)}."
     dials = [*hit_rate.coverage_dials(rate.loaded), overview_rows.rate_dial(front.traffic), *overview_rows.share_dials(front.traffic)]
     assert {dial.value for dial in dials} == {"no data"}
@@ -202,7 +202,7 @@ def test_parts_that_are_not_weighed_explain_no_change(stores: tuple[Store, Store
     [
         (0.1, False, "80.0 %", "880 of 1,100 since "),
         (0.1, True, "no data", "telemetry is sampled: how much of what came before"),
-        (None, False, "no data", "100 of 200 lookups outlived a sampler"),
+        (None, False, "no data", "100 of 200 lookups came through a sampler"),
     ],
 )
 def test_the_lifetime_s_rate_weighs_what_was_sampled_outside_the_window(
@@ -247,7 +247,7 @@ def test_other_filters_see_only_their_own_samples(stores: tuple[Store, Store]) -
         ("", None, None, "40.0 %", "40.0 % of 10,000 (n = 100 of 100)"),
         ("ratio", 0.1, 0.1, "40.0 %", "40.0 % of 10,000 (n = 100 of 100)"),
         ("ratio", 0.1, 1.0, "87.0 %, weighed by 1/p", "no data: not all calls were kept alike"),
-        ("tail", None, 1.0, "no data: 40 of 100 lookups outlived a sampler", "no data: not all calls were kept alike"),
+        ("tail", None, 1.0, "no data: 40 of 100 lookups came through a sampler", "no data: not all calls were kept alike"),
     ],
 )
 @pytest.mark.parametrize("kind", ["provider_prompt", "kv_prefix"])
@@ -277,4 +277,4 @@ def test_a_sampler_of_one_kind_of_cache_says_nothing_of_another(stores: tuple[St
     _, rate, _ = load(stores, [*rows(40, 60), *other])
     assert rate.loaded is not None
     assert rate.loaded.counts.hit_rate == wilson(40, 100)
-    assert "outlived" in str(hit_rate.other_rows(rate.loaded)[0]["with a cached part"])
+    assert "came through a sampler" in str(hit_rate.other_rows(rate.loaded)[0]["with a cached part"])

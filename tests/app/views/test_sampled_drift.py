@@ -92,11 +92,11 @@ def test_a_sampler_that_does_not_tell_is_refused_with_the_reason(store: Store) -
     fill(store, [("near", 200, None), ("far", 200, 1)], minute=1, sampler="tail")
     view = load(store)
     assert view.bad
-    assert view.sentence.startswith("No mix of prompts can be told for the last hour: 200 of 400 lookups outlived a sampler that does not")
+    assert view.sentence.startswith("No mix of prompts can be told for the last hour: 200 of 400 lookups came through a sampler that ")
     assert (drift_rows.dials(view), view.panels, view.findings, drift_rows.lists(view), view.sampled) == ([], (), (), [], "")
     assert view.now is not None
     assert (view.now.largest, view.now.similarities, view.new_share) == ((), (), drift.NewShare(0, 0))
-    assert [(dial.value, "outlived a sampler" in dial.detail) for dial in drift_rows.front(view, START_MS)] == [("no data", True)] * 2
+    assert [(dial.value, "came through a sampler" in dial.detail) for dial in drift_rows.front(view, START_MS)] == [("no data", True)] * 2
     kept = drift_ahead.from_json(drift_ahead.as_json(view))
     assert kept is not None
     assert drift.named(kept, window_name="today", before_name="yesterday").sentence.startswith(
@@ -108,7 +108,7 @@ def test_an_earlier_time_that_cannot_be_told_is_not_compared(store: Store) -> No
     fill(store, [("near", 200, None), ("far", 200, 1)], minute=-59, sampler="tail")
     fill(store, [("near", 200, 1), ("far", 200, 1)], minute=1)
     view = load(store)
-    assert "; the period before is not compared: 200 of 400 lookups outlived a sampler" in view.sentence
+    assert "; the period before is not compared: 200 of 400 lookups came through a sampler" in view.sentence
     assert drift_rows.dials(view)[0].value != "no data"
     assert (view.panels, drift_rows.lists(view)) == ((), [])
-    assert "outlived a sampler" in drift_rows.front(view, START_MS)[1].detail
+    assert "came through a sampler" in drift_rows.front(view, START_MS)[1].detail

@@ -138,7 +138,7 @@ def test_unreadable_verdicts_break_nothing(recorded: str) -> None:
 
 def test_sampled_lookups_are_told_to_be_part_of_all(wired: Wiring) -> None:
     _fill(wired, ("semantic_hit", {"similarity": 0.95, "sampler": "ratio", "kept_ratio": 0.1}), ("miss", {"similarity": 0.9}))
-    assert thresholds.notes(_load(wired))[0].startswith("Telemetry is sampled: 1 lookup outlived a sampler. Counts are of what came")
+    assert thresholds.notes(_load(wired))[0].startswith("Telemetry is sampled: 1 lookup came through a sampler. Counts are of what came")
     assert not any("sampled" in note for note in thresholds.notes(_load(wired, namespace="other")))
 
 

@@ -18,7 +18,13 @@ def test_warmup_is_planned_started_and_told(wired: Wiring, ctx: AdminContext) ->
     plan = admin_acts.plan_warmup(ctx, "faq", limit=10)
     dials = {dial.label: dial.value for dial in warmup.dials(plan)}
     assert (dials["To ask"], dials["Misses they made"], dials["Cost, at most"]) == ("2", "4", "$0.0200")
-    assert [row["can be warmed"] for row in warmup.plan_rows(plan)] == ["yes", "yes", "prompts_not_recorded"]
+    assert [row["can be warmed"] for row in warmup.plan_rows(plan)] == [
+        *("yes", "yes", "no: its request was not recorded (record_prompts is off, or the client said no-store)"),
+    ]
+    nothing = dataclasses.replace(plan, items=tuple(dataclasses.replace(item, reason="stored_by_now") for item in plan.items))
+    (dial,) = warmup.dials(nothing)
+    assert dial.detail == "of 3 different requests that missed: nothing to ask, and nothing to pay"
+    assert {row["can be warmed"] for row in warmup.plan_rows(nothing)} == {"no: its answer is stored by now"}
 
     (aside,) = warmup.asides(plan)
     assert aside.startswith("1 cannot be warmed (prompts_not_recorded): its request was not recorded")
