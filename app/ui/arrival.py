@@ -55,7 +55,7 @@ def settle() -> None:
     if context is None:
         return
     page, (of, before) = st.session_state.get(_SHOWN), st.session_state.get(_TIED, ("", frozenset()))
-    names = list(st.session_state)
+    names = [str(name) for name in st.session_state]
     with context.session_state.query_params() as address:
         tied = frozenset(name for name in names if address.is_bound(name))
         _loosen(address, dict.fromkeys(tied, ""))
@@ -65,7 +65,7 @@ def settle() -> None:
             address.from_dict(kept)
     st.session_state[_TIED], st.session_state[_QUERY] = (page, tied), kept
     if left := st.session_state.pop(_LEFT, None):
-        _pass(*left, kept)
+        _pass(left[0], left[1], kept)
 
 
 def _passed() -> dict[tuple[str, frozenset[tuple[str, str]]], dict[str, str]]:
