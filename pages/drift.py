@@ -36,7 +36,7 @@ def body() -> None:
     if view.findings:
         st.markdown("**Findings: collapse and scatter**")
         columns = {"traces": tables.link("traces", shown="/(traces)")}
-        rows = drift_rows.finding_rows(view.findings, view.now.stride, filters.query())
+        rows = drift_rows.finding_rows(view.findings, view.now.stride, filters.query("traces"))
         tables.show(rows, alt="Entries that answer too many prompts, or too few", columns=columns)
         links.beneath(rows, "traces", by=("finding", "for example"), lead="Lookups behind")
     left, right = st.columns(2)

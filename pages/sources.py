@@ -20,8 +20,7 @@ def body() -> None:
     if not view.sources:
         states.empty("No sender yet", "Start everything on this machine, or point an OTLP exporter here:", "cachescope up")
         return
-    st.markdown("**Senders and scrape targets, since each was first seen**")
-    tables.show(sources.source_rows(view), alt="Every sender of telemetry and every scrape target")
+    sources_panel.senders(view)
     left, right = st.columns(2)
     with left:
         st.markdown("**The gateways' counters beside the stored lookups**")

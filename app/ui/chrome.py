@@ -147,7 +147,7 @@ def headline(sentence: str, *, bad: bool = False) -> None:
 
 def evidence(page: str, label: str, **changes: str) -> None:
     """Draw the link to the page that shows why, with the bar's filters and these changes."""
-    st.page_link(page_path(page), label=label, icon=":material/arrow_forward:", query_params=filters.query(**changes))
+    st.page_link(page_path(page), label=label, icon=":material/arrow_forward:", query_params=filters.query(page, **changes))
 
 
 def dials(items: Sequence[Dial]) -> None:

@@ -24,7 +24,16 @@ PRESET_NAMES = {
 DEFAULT_RANGE, ABSOLUTE = "1h", "custom"
 PREVIOUS, DAY, WEEK, CHOSEN = COMPARISONS = ("vs period before", "vs day before", "vs week before", "vs chosen time")
 _OFFSETS_MS = {DAY: 86_400_000, WEEK: 604_800_000}
-_KEYS = ("range", "from", "to", "namespace", "tenant", "model", "source", "compare", "compare_from", "since", "live", "drag")
+_BAR = ("range", "from", "to", "namespace", "tenant", "model", "source", "live")
+_COMPARED = (*_BAR, "compare", "compare_from")
+# What a page has of the bar: a link to it names no more.
+_KEYS = {
+    "overview": (*_COMPARED, "drag"),
+    "hit_rate": (*_COMPARED, "drag"),
+    "drift": _COMPARED,
+    "traces": _BAR,
+    "regret": ("namespace", "live"),
+}
 _CHOICES_TTL_S = 15
 _MOST_OPTIONS = 1_000  # a browser would be long over more
 _WIDTH = 132  # five beside the range fill a laptop's line
@@ -127,9 +136,9 @@ def dragging() -> bool:
     return bool(st.session_state.get("drag", False))
 
 
-def query(**changes: str) -> dict[str, str]:
-    """Return the bar's part of the URL with these changes: another page then shows the same lookups."""
-    held = {key: value for key, value in st.query_params.to_dict().items() if key in _KEYS and isinstance(value, str)}
+def query(page: str, **changes: str) -> dict[str, str]:
+    """Return the bar's part of the URL, as far as that page has it, with these changes: it then shows the same lookups."""
+    held = {key: value for key, value in st.query_params.to_dict().items() if key in _KEYS[page] and isinstance(value, str)}
     return {**held, **changes}
 
 

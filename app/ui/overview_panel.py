@@ -54,7 +54,7 @@ def four(view: Overview, traffic: Traffic, selection: filters.Selection) -> None
 
 def _movers(traffic: Traffic, selection: filters.Selection) -> None:
     st.markdown("**What moved the hit rate, by namespace**")
-    moved = overview_rows.mover_rows(traffic, filters.query())
+    moved = overview_rows.mover_rows(traffic, filters.query("traces"), rate_query=filters.query("hit_rate"))
     if not moved:
         why = rates_view.refusal(traffic.counts) or f"{rates_view.nothing(traffic.before)} in {selection.before_name}"
         st.caption(f"Nothing to compare: {literal(why)}.")

@@ -95,7 +95,7 @@ def _selectable(made: Chart, *, key: str, take: Callable[[Mapping[str, Any]], bo
         st.rerun()  # the bar is drawn outside the refreshing fragment
     asked = st.session_state.pop(_ASKED, None)
     if asked is not None:
-        arrival.go("hit_rate", filters.query(**asked))
+        arrival.go("hit_rate", filters.query("hit_rate", **asked))
 
 
 def to_why(at_ms: int) -> None:

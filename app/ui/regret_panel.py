@@ -108,8 +108,8 @@ def waiting(view: Regret) -> bool:
     if (told := regret.left_out(view)) and view.chosen is not None and view.chosen.findings is not None:
         st.warning(literal(told), icon=":material/filter_alt:")
     if not view.rows and not view.past:
-        how = "The worker does so every ten minutes, once lookups are recorded:"
-        states.empty("Nothing has been computed yet", how, "cachescope worker")
+        how = "The worker does so every ten minutes, once lookups are recorded"
+        states.empty("Nothing has been computed yet", f"{how}:" if view.silent else f"{how}.", "cachescope worker" if view.silent else "")
     return bool(view.rows or view.past)
 
 

@@ -45,9 +45,12 @@ def show(
     height: int | None = None,
     key: str | None = None,
 ) -> None:
-    """Draw rows as a sortable table, with the definition of each number at its heading. columns: name -> column_config."""
-    frame = pd.DataFrame(list(rows))
-    _drawn().setdefault(alt, rows)
+    """Draw rows as a sortable table, with the definition of each number at its heading, and offer it as files.
+
+    columns: name -> column_config. A column that holds nothing in any row is not drawn.
+    """
+    frame = pd.DataFrame(filled(rows))
+    keep(rows, alt=alt)
     st.dataframe(
         frame,
         hide_index=True,
@@ -58,6 +61,17 @@ def show(
         placeholder="–",
         alt=alt,
     )
+
+
+def filled(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows without the columns that hold nothing in any of them."""
+    held = {name for row in rows for name, value in row.items() if value is not None and value != ""}
+    return [{name: value for name, value in row.items() if name in held} for row in rows]
+
+
+def keep(rows: Sequence[Mapping[str, Any]], *, alt: str) -> None:
+    """Offer rows that were drawn as files, at the end of what is drawn."""
+    _drawn().setdefault(alt, rows)
 
 
 def _counts(frame: pd.DataFrame) -> list[str]:
@@ -141,8 +155,8 @@ def files(rows: Sequence[Mapping[str, Any]], *, name: str) -> None:
 
 
 def csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return rows as CSV. A text that a spreadsheet would run as a formula is kept text by a leading apostrophe."""
-    safe = [{column: _inert(value) for column, value in row.items()} for row in rows]
+    """Return rows as CSV, with the columns that are drawn. A text that a spreadsheet would run as a formula gets a leading apostrophe."""
+    safe = [{column: _inert(value) for column, value in row.items()} for row in filled(rows)]
     return bytes(pd.DataFrame(safe).to_csv(index=False).encode())
 
 
@@ -154,8 +168,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return rows as a Parquet file, with the columns' own types. One of numbers and texts is of texts: the format has no other."""
-    frame = pd.DataFrame(list(rows))
+    """Return rows as a Parquet file, with the columns that are drawn and their own types.
+
+    One of numbers and texts is of texts: the format has no other.
+    """
+    frame = pd.DataFrame(filled(rows))
     for name in frame.columns:
         known = frame[name].dropna()
         if frame[name].dtype == object and len({type(value) for value in known}) > 1:

@@ -79,7 +79,6 @@ def forget() -> None:
 def draw(listing: Listing) -> None:
     """Draw the list. Its key changes with its rows, so that a selection never points at a row that has moved."""
     rows, shown = traces.rows(listing), [row.trace_id.hex() for row in listing.rows]
-    empty = {name for name in ("reason", "similarity") if not any(row[name] for row in rows)}  # room for the others
     key = f"trace_list_{listing.rows[0].id if listing.rows else 0}_{len(shown)}"
     st.session_state[_SHOWN] = (key, shown)
 
@@ -90,15 +89,16 @@ def draw(listing: Listing) -> None:
             st.query_params["trace"] = ids[selected[0]]
             st.session_state[_PICKED] = True
 
+    alt = "Lookups, the newest first; select one to open its trace"
+    tables.keep(rows, alt=alt)
     st.dataframe(
-        rows,
+        tables.filled(rows),
         hide_index=True,
         key=key,
         on_select=pick,
         selection_mode="single-row",
         placeholder="–",
         height=min(35 * (len(shown) + 1) + 3, 460),
-        column_order=[name for name in rows[0] if name not in empty] if rows else None,
         column_config={
             "duration ms": tables.number("duration ms", pattern="%.2f"),
             "similarity": tables.number("similarity", pattern="%.4f"),
@@ -106,7 +106,7 @@ def draw(listing: Listing) -> None:
             "prompt": st.column_config.TextColumn("prompt", width=250),
             "reason": st.column_config.TextColumn("reason", width=110),  # most rows have none, and a width of their own would clip it
         },
-        alt="Lookups, the newest first; select one to open its trace",
+        alt=alt,
     )
     if st.session_state.pop(_PICKED, False):
         st.rerun()  # the trace is drawn outside the refreshing fragment

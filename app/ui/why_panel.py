@@ -59,7 +59,7 @@ def panel(view: Why) -> None:
         return
     st.caption(literal(why_rows.rates_told(view)))
     bar = tables.percent_bar
-    query = filters.query()
+    query = filters.query("traces")
     links.beneath(why_rows.side_rows(view, query), "lookups", by=("time",), lead="Lookups of")
     rows = why_rows.segment_rows(view, query)
     if rows:

@@ -89,7 +89,7 @@ def load(
     if read.failure:
         unknown = "The telemetry database does not answer: what the cache did is not known here"
         trouble = _trouble(health)
-        sentence, bad = (f"No telemetry has been stored yet{trouble}", bool(trouble)) if read.failure.missing else (unknown, True)
+        sentence, bad = (f"No telemetry has been stored yet{trouble}", bool(trouble)) if read.failure.missing else (unknown + trouble, True)
     failures = tuple(failure for failure in (read.failure, unmarked, state.failure) if failure)
     return Overview(asked.window, asked.now_ms, sentence, bad, read.value, marked, health, failures)
 

@@ -114,8 +114,13 @@ def _link(namespace: str, query: Mapping[str, str]) -> str:
     return urlencode({**query, "namespace": namespace}) if namespace else ""
 
 
-def mover_rows(traffic: Traffic, query: Mapping[str, str], *, limit: int = 8) -> list[dict[str, object]]:
-    """Return the namespaces that moved the total most, in percentage points. query: the bar's part of the URL, for the links."""
+def mover_rows(
+    traffic: Traffic, query: Mapping[str, str], *, rate_query: Mapping[str, str] | None = None, limit: int = 8
+) -> list[dict[str, object]]:
+    """Return the namespaces that moved the total most, in percentage points.
+
+    query: the bar's part of the URL, for the links; rate_query: that of Hit rate, where it has more than Traces.
+    """
     return [
         {
             "namespace": words.name(mover.name),
@@ -125,8 +130,8 @@ def mover_rows(traffic: Traffic, query: Mapping[str, str], *, limit: int = 8) ->
             "95 %": words.interval(mover.now.hit_rate),
             "n": mover.now.eligible,
             "n before": mover.before.eligible,
-            "rate": f"/hit_rate?{link}" if (link := _link(mover.name, query)) else None,
-            "traces": f"/traces?{link}" if link else None,
+            "rate": f"/hit_rate?{link}" if (link := _link(mover.name, query if rate_query is None else rate_query)) else None,
+            "traces": f"/traces?{link}" if (link := _link(mover.name, query)) else None,
         }
         for mover in traffic.movers[:limit]
     ]

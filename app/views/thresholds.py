@@ -172,7 +172,9 @@ def _sentence(
     if namespace is None:
         scored = sum(row.with_candidate for row in counts)
         return (
-            f"Choose a namespace: {words.count(len(counts))} had lookups in {window_name}, {words.count(scored)} with a candidate",
+            f"Choose a namespace: {words.count(len(counts))} had lookups in {window_name}, {words.count(scored)} with a candidate"
+            if counts
+            else f"No lookups in {window_name}: there are no similarities to show",
             False,
         )
     force = _in_force(effective)

@@ -180,3 +180,29 @@ def test_a_namespace_picked_on_the_regret_is_chosen_above_and_in_the_url(tmp_pat
         assert test.query_params["namespace"] == (chosen or "(not recorded)")
     handles.wiring().close()
     handles.wiring.clear()
+
+
+def _linked() -> None:
+    import streamlit as st
+
+    from app.ui import filters
+
+    for page in ("overview", "hit_rate", "drift", "traces", "regret"):
+        st.write(page, " ".join(filters.query(page)))
+    st.write(filters.query("hit_rate", since="2026-03-31T23:34")["since"])
+
+
+def test_a_link_names_what_its_page_has_and_no_more() -> None:
+    test = AppTest.from_function(_linked)
+    for name in ("range", "namespace", "compare", "drag", "since", "horizon", "tier", "trace"):
+        test.query_params[name] = "x"
+    test.run()
+    assert not test.exception
+    assert [element.value for element in test.markdown] == [
+        "overview range namespace compare drag",
+        "hit_rate range namespace compare drag",
+        "drift range namespace compare",
+        "traces range namespace",
+        "regret namespace",
+        "2026-03-31T23:34",
+    ]

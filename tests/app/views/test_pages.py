@@ -97,7 +97,8 @@ def test_a_database_deleted_while_it_was_open_is_a_failure_and_no_fresh_installa
     (tmp_path / "gone" / "telemetry.db").unlink()
     view = _overview(reader, ops)
     reader.close()
-    assert view.sentence == "The telemetry database does not answer: what the cache did is not known here"
+    unknown = "The telemetry database does not answer: what the cache did is not known here"
+    assert view.sentence == f"{unknown}. Gateway: does not answer."
     assert not view.failures[0].missing
     assert "restart the process that writes it" in view.failures[0].message
 
