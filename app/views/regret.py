@@ -106,8 +106,8 @@ class Regret:
         if self.room_bytes is None or self.room_bytes >= LEAST_ROOM_BYTES:
             return ""
         return (
-            f"The worker cannot store what it computes: {size(self.room_bytes)} are left. What is shown stays as it was, and grows old. "
-            "Make room; the worker goes on by itself."
+            f"The worker cannot store what it computes: {words.size(self.room_bytes)} are left. What is shown stays as it was, and grows "
+            "old. Make room; the worker goes on by itself."
         )
 
     @property
