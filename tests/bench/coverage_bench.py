@@ -7,7 +7,7 @@ Then what a page shows: lookups by the steps of its chart, whose sessions last f
 
 from __future__ import annotations
 
-import sys
+import argparse
 
 import numpy as np
 
@@ -89,8 +89,10 @@ def called_changed(session_min: int, fall: float, simulations: int, seed: int, *
     return called / simulations
 
 
-if __name__ == "__main__":
-    simulations = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("simulations", type=int, nargs="?", default=1_000)
+    simulations = parser.parse_args().simulations
     print("clusters  rate  concentration  cluster interval  Wilson")
     for number, (clusters, rate, concentration) in enumerate(
         [(40, 0.6, 2.0), (40, 0.3, 4.0), (80, 0.6, 2.0), (200, 0.8, 3.0), (600, 0.6, 2.0)]
@@ -112,3 +114,7 @@ if __name__ == "__main__":
     for session_min in (0, 1, 5, 10):
         by_chance, found = (called_changed(session_min, fall, simulations, 1, kept=0.1) for fall in (0.0, 0.4))
         print(f"{session_min:5} min  {by_chance:8.1%}  {found:8.1%}")
+
+
+if __name__ == "__main__":
+    main()
