@@ -51,21 +51,34 @@ def tabulate(
     most: int = MOST_VALUES,
 ) -> Cells:
     """Return cells from (hits, eligible) by values, in the order of `dimensions`. Rare values become one, named OTHER."""
-    keys = sorted(before.keys() | now.keys())
-    counts = np.array([[*before.get(key, (0, 0)), *now.get(key, (0, 0))] for key in keys], dtype=np.int64).reshape(len(keys), 4)
-    columns, values = [], []
-    for place in range(len(dimensions)):
-        names, codes = np.unique(np.array([key[place] for key in keys], dtype=object).astype(str), return_inverse=True)
-        weight = np.bincount(codes, weights=counts[:, 1] + counts[:, 3], minlength=len(names))
-        if len(names) > most:
+    keys = [*before, *(key for key in now if key not in before)]
+    nothing = (0, 0)
+    sides = [np.array([side.get(key, nothing) for key in keys], dtype=np.int64).reshape(len(keys), 2) for side in (before, now)]
+    names = [sorted(set(column)) for column in zip(*keys, strict=True)] or [[] for _ in dimensions]
+    columns = [_numbers(column, known) for column, known in zip(zip(*keys, strict=True), names, strict=True)] if keys else []
+    order = np.lexsort(columns[::-1]) if columns else np.zeros(0, dtype=np.int64)  # cells in the order of their values
+    counts = np.concatenate(sides, axis=1)[order]
+    values: list[tuple[str, ...]] = []
+    for place, known in enumerate(names):
+        shown = known
+        if keys:
+            columns[place] = columns[place][order]
+        if len(known) > most:
+            weight = np.bincount(columns[place], weights=counts[:, 1] + counts[:, 3], minlength=len(known))
             kept = np.sort(np.argsort(-weight, kind="stable")[: most - 1])
-            renumbered = np.full(len(names), most - 1, dtype=np.int64)
+            renumbered = np.full(len(known), most - 1, dtype=np.int64)
             renumbered[kept] = np.arange(most - 1)
-            codes, names = renumbered[codes], np.array([*names[kept], OTHER])
-        columns.append(codes.astype(np.int64))
-        values.append(tuple(str(name) for name in names))
-    codes = np.stack(columns, axis=1) if keys and columns else np.zeros((0, len(dimensions)), dtype=np.int64)
+            columns[place] = renumbered[columns[place]]
+            shown = [*(known[at] for at in kept), OTHER]
+        values.append(tuple(shown))
+    codes = np.stack(columns, axis=1) if columns else np.zeros((0, len(dimensions)), dtype=np.int64)
     return Cells(tuple(dimensions), tuple(values), codes, counts[:, 0], counts[:, 1], counts[:, 2], counts[:, 3])
+
+
+def _numbers(column: Sequence[str], names: Sequence[str]) -> Ints:
+    """Return each value's place among the names."""
+    place = {name: at for at, name in enumerate(names)}
+    return np.fromiter(map(place.__getitem__, column), dtype=np.int64, count=len(column))
 
 
 @dataclass(frozen=True, slots=True)

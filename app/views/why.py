@@ -180,7 +180,7 @@ def _read(conn: Connection, sides: Sides, scope: Scope) -> Why:
         segments=segments,
         dimensions=tuple(by_dimension(cells)),
         became=_became(cells_now, cells_before, now.eligible, before.eligible),
-        events=tuple(_versions(conn, sides, scope, earlier, mine)),
+        events=tuple(_versions(conn, sides, scope, (earlier, mine), (cells_before, cells_now))),
         examples=tuple(_examples(conn, sides, scope, segments[0], fell=fell)) if segments else (),
         verdict=causes.UNKNOWN,
         failures=(),
@@ -200,8 +200,16 @@ def _buckets(conn: Connection, side: Window, scope: Scope) -> tuple[rates.Bucket
     return rates.buckets(hit_rate.series(conn, side, scope), side, cache_kind=rates.RESPONSE, now_ms=side.end_ms)
 
 
-def _versions(conn: Connection, sides: Sides, scope: Scope, earlier: Segments, mine: Segments) -> list[Event]:
-    embedders = [changes.embedder(conn, side, scope) for side in (sides.before, sides.now)]
+def _versions(
+    conn: Connection, sides: Sides, scope: Scope, segments: tuple[Segments, Segments], cells: tuple[Sequence[Cell], Sequence[Cell]]
+) -> list[Event]:
+    """Return what changed with versions. segments, cells: of the window before and of this one."""
+    # Of a tier that embeds nothing, all lookups would be passed over to find none.
+    embedders = [
+        changes.embedder(conn, side, scope) if any(one.outcome in changes.EMBEDDED for one in counted) else ""
+        for side, counted in zip((sides.before, sides.now), cells, strict=True)
+    ]
+    earlier, mine = segments
     found = causes.versions_changed(earlier.versions, mine.versions, embedders[0], embedders[1], sides.now)
     length = min(sides.now.length_ms, sides.before.length_ms, _EVICTIONS_MS)
     return [*found, *causes.surges(changes.evictions(conn, sides.now.start_ms, length), length)]

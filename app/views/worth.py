@@ -14,8 +14,8 @@ from app.views import rates, words
 from app.views.dial import Dial
 from app.views.question import Question
 from storage.reads import hit_rate, window
-from storage.reads.hit_rate import Cell, Count, Step
-from storage.reads.places import Place, Priced, priced
+from storage.reads.hit_rate import Cell, Count, Scale, Step
+from storage.reads.places import MOST_MODELS, Place, Priced, priced
 from storage.reads.window import Extent, Scope, Window
 
 HELD_OUT = "holdout"  # the reason of a miss that would have been a hit, and was sent upstream to learn the truth
@@ -85,7 +85,8 @@ def load(
     mine = [cell for cell in cells if cell.cache_kind == rates.RESPONSE and cell.outcome in ELIGIBLE]
     models = priced(conn, shown, scope, every_place=every_place)
     scales = _scales(models)
-    found = hit_rate.steps(conn, shown, scope, scales=scales)
+    alike = _alike(models, scales)
+    found = hit_rate.steps(conn, shown, scope, scales=scales if alike is None else alike)
     counts = rates.totals(cells)
     lifetime, since_ms, no_lifetime = _lifetime(conn, shown, scope)
     held = sum(cell.lookups for cell in mine if cell.outcome == "miss" and cell.reason == HELD_OUT)
@@ -215,7 +216,7 @@ def _tokens(cells: Sequence[Cell], found: Sequence[Step]) -> Weighted:
 _LEAST_PRICED = 0.5  # of the lookups that must be in models with prices
 
 
-def _scales(models: Sequence[Priced]) -> dict[str, tuple[float, float]]:
+def _scales(models: Sequence[Priced]) -> dict[str, Scale]:
     """Return what stands for a model's hits and misses without a price: both sides scaled to all of theirs, or the model left out.
 
     Weighing what has a price alone would make the rate too high where misses lack prices, and too low where hits do.
@@ -227,7 +228,20 @@ def _scales(models: Sequence[Priced]) -> dict[str, tuple[float, float]]:
     }
 
 
-def _money(models: Sequence[Priced], scales: Mapping[str, tuple[float, float]], found: Sequence[Step]) -> Weighted:
+def _alike(models: Sequence[Priced], scales: Mapping[str, Scale]) -> Scale | None:
+    """Return the scale of every model that has a price at all, None where there are several: without a price there is nothing to scale.
+
+    Beyond MOST_MODELS others may have prices, and count nothing.
+    """
+    if len(models) >= MOST_MODELS:
+        return None
+    nothing = (0.0, 0.0)
+    saved = {scales.get(one.model, nothing)[0] for one in models if one.hits_priced}
+    spent = {scales.get(one.model, nothing)[1] for one in models if one.misses_priced}
+    return (max(saved, default=0.0), max(spent, default=0.0)) if len(saved) < 2 and len(spent) < 2 else None
+
+
+def _money(models: Sequence[Priced], scales: Mapping[str, Scale], found: Sequence[Step]) -> Weighted:
     """Return what the hits saved of what all would have cost without the cache; coalesced lookups have no price of their own."""
     mine = [one for one in models if one.model in scales]
     of, known = sum(one.hits + one.misses for one in models), sum(one.hits + one.misses for one in mine)

@@ -151,20 +151,25 @@ class Step:
     spent_nusd: float
 
 
-def steps(conn: Connection, window: Window, scope: Scope, *, scales: Mapping[str, tuple[float, float]] | None = None) -> list[Step]:
+Scale = tuple[float, float]  # what savings and costs are multiplied by
+
+
+def steps(conn: Connection, window: Window, scope: Scope, *, scales: Mapping[str, Scale] | Scale | None = None) -> list[Step]:
     """Return the window's steps in the order of time, those without eligible lookups left out.
 
-    scales: model -> what its savings and costs are multiplied by; others count 0. None = hits and eligible lookups alone are wanted.
+    scales: by model, those of others count 0; or one of all models, which needs far fewer rows where there are many tenants.
+    None = hits and eligible lookups alone are wanted.
     """
     step = window.bucket_ms
     sums = ELIGIBLE if scales is None else PLACE_SUMS  # each column costs as much as a tenth of the row
-    found = by_place(conn, window, scope, ("model",) if scales else (), step_ms=step, kind="response", sums=sums)
+    by_model, alike = (scales, (0.0, 0.0)) if isinstance(scales, Mapping) else ({}, scales or (0.0, 0.0))
+    found = by_place(conn, window, scope, ("model",) if by_model else (), step_ms=step, kind="response", sums=sums)
     bucket = (found.c.at_ms - found.c.at_ms % step).label("bucket")
     hits, eligible = (reduce(operator.add, [found.c[name] for name in names]) for names in (HITS, ELIGIBLE))
     columns: list[ColumnElement[Any]] = [hits, eligible]
     columns += [literal(0), literal(0)] if scales is None else [found.c.hit_tokens, found.c.tokens]
     for at, name in enumerate(("saved_nusd", "spent_nusd")):
-        by_model = {model: pair[at] for model, pair in (scales or {}).items()}
-        columns.append(found.c[name] * case(by_model, value=found.c.model, else_=0.0) if by_model else literal(0.0))
+        each = {model: scale[at] for model, scale in by_model.items()}
+        columns.append(found.c[name] * (case(each, value=found.c.model, else_=0.0) if each else literal(alike[at])))
     query = select(bucket, *(func.sum(column) for column in columns)).where(eligible > 0).group_by(bucket).order_by(bucket)
     return [Step(*row) for row in conn.execute(query)]

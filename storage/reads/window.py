@@ -8,14 +8,14 @@ that is even and always the same, by `every`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, cast
 
-from sqlalchemy import ColumnElement, Connection, Select, Subquery, Table, and_, func, literal_column, not_, select, true, tuple_, union_all
+from sqlalchemy import ColumnElement, Connection, Select, Subquery, Table, and_, func, literal_column, not_, select, true, union_all
 
 from storage.models import SAMPLE_STEPS, telemetry_metadata
+from storage.reads import seeks
 from storage.rollups import ELIGIBLE, HITS, NARROW, OUTCOMES, PLACE_SUMS, WIDTHS_MS
 from storage.slots import PICKS
 
@@ -229,13 +229,16 @@ def _answering(scope: Scope, columns: Sequence[str], among: Sequence[str]) -> li
 def _placing(scope: Scope, columns: Sequence[str], step_ms: int) -> list[dict[int, Table]]:
     """Return the families that outcomes side by side are read from, as a rule the fewest rows first.
 
-    Those with a row for each outcome go before places only where more than their minutes is fine enough.
+    Those with a row for each outcome go before places only where more than their minutes is fine enough, and no model is asked for.
     """
     rows = _answering(scope, columns, _BY_ROW)
     by_model = _answering(scope, columns, ("prices",))
-    if not by_model and len(rows) > 1 and any(step_ms % width == 0 for width in rows[0] if width > MINUTE_MS):
+    of_model = scope.model is not None or "model" in columns
+    if not (by_model and of_model) and len(rows) > 1 and any(step_ms % width == 0 for width in rows[0] if width > MINUTE_MS):
         return rows
-    return [*by_model, *_answering(scope, columns, ("places",)), rows[-1]]
+    if rows[0] in (_FAMILIES["totals"], _FAMILIES["parts"]):  # as few whoever many tenants there are
+        return [*by_model, *rows]
+    return [*by_model, *_answering(scope, columns, ("places",)), *rows]
 
 
 def rollups(
@@ -292,6 +295,9 @@ def _read(
     sums: of PLACE_SUMS.
     """
     widths = sorted((width for width in families[0] if width > MINUTE_MS), reverse=True)
+    wanted = (("namespace", scope.namespace), ("tenant", scope.tenant), ("purpose", scope.purpose), ("cache_kind", kind))
+    fixed = {name: value for name, value in wanted if value is not None}
+    known = seeks.of(conn, window.start_ms, window.end_ms) if fixed.keys() & {"namespace", "tenant"} else None
     parts: list[Select[Any]] = []
     for part in stretches(window, step_ms=step_ms, left=horizons(conn), widths=widths) or [Stretch(0, 0, HOUR_MS)]:
         table = next(family[part.width_ms] for family in families if part.width_ms in family)
@@ -299,18 +305,13 @@ def _read(
         if kind is not None:
             clauses.append(table.c.cache_kind == kind)
         if only:
-            clauses += _sought(table, part, columns, only)
+            clauses += seeks.any_of(table, range(*part), columns, only)
+        elif known:
+            clauses += seeks.sought(known, table, range(*part), fixed)
         values = _side_by_side(table) if sums and "outcome" in table.c else table.c
         shown = [values[one].label(one) for one in sums]
         parts.append(select(table.c.at_ms, *(table.c[one] for one in columns), *shown).where(*clauses))
     return (union_all(*parts) if len(parts) > 1 else parts[0]).subquery(name)
-
-
-def _sought(table: Table, part: Stretch, columns: Sequence[str], only: Sequence[tuple[str, ...]]) -> list[ColumnElement[bool]]:
-    """Return the condition for these values of the columns, in such words that each row is sought by its key, and no others are read."""
-    values = func.json_each(json.dumps(only)).table_valued("value").c.value
-    wanted = select(*(func.json_extract(values, f"$[{at}]") for at in range(len(columns))))
-    return [table.c.at_ms.in_(range(part.start_ms, part.end_ms, part.width_ms)), tuple_(*(table.c[one] for one in columns)).in_(wanted)]
 
 
 def _side_by_side(table: Table) -> dict[str, ColumnElement[int]]:
