@@ -20,14 +20,17 @@ MAX_ATTEMPTS: Final = 3
 _COLUMNS: Final = (
     "id, kind, act_id, namespace, state, parameters, progress, error, created_ms, not_before_ms, lease_ms, attempts, finished_ms"
 )
-_READY: Final = "((state = 'queued' AND not_before_ms <= :now) OR (state = 'running' AND lease_ms < :now))"
+# Longer than any claim takes one for: a clock that was ahead gave it. Clocks that differ by less take nobody's job away.
+_FAR_LEASES: Final = 10
+_RAN_OUT: Final = f"state = 'running' AND (lease_ms < :now OR lease_ms > :now + {_FAR_LEASES} * :lease)"
+_READY: Final = f"((state = 'queued' AND not_before_ms <= :now) OR ({_RAN_OUT}))"
 _ENQUEUE: Final = """
 INSERT INTO jobs (id, kind, act_id, namespace, state, parameters, progress, error, created_ms, not_before_ms, lease_ms, attempts)
 VALUES (?, ?, ?, ?, 'queued', ?, '{}', '', ?, ?, 0, 0) ON CONFLICT DO NOTHING
 """
 _GIVE_UP: Final = f"""
 UPDATE jobs SET state = 'failed', finished_ms = :now, error = CASE error WHEN '' THEN :reason ELSE error END
-WHERE state = 'running' AND lease_ms < :now AND attempts >= {MAX_ATTEMPTS}
+WHERE {_RAN_OUT} AND attempts >= {MAX_ATTEMPTS}
 """  # noqa: S608
 _CLAIM: Final = f"""
 UPDATE jobs SET state = 'running', attempts = attempts + 1, lease_ms = :now + :lease
@@ -85,16 +88,16 @@ def enqueue(
 
 
 def claim(store: Store, *, lease_ms: int, now_ms: int) -> Job | None:
-    """Take the oldest job that is due, or whose worker's lease ran out; None when there is none.
+    """Take the oldest job that is due, or whose worker's lease ran out or is a clock's that was far ahead; None when there is none.
 
     A job whose lease ran out for the third time is failed instead: it kills its workers.
     """
     with store.read() as connection:  # an idle worker asks every second: it must not take the write lock for that
         ready = f"SELECT 1 FROM jobs WHERE {_READY} LIMIT 1"  # noqa: S608
-        if not connection.exec_driver_sql(ready, {"now": now_ms}).first():
+        if not connection.exec_driver_sql(ready, {"now": now_ms, "lease": lease_ms}).first():
             return None
     with store.write() as connection:
-        _give_up(connection, now_ms)
+        _give_up(connection, now_ms, lease_ms)
         row = connection.exec_driver_sql(_CLAIM, {"now": now_ms, "lease": lease_ms}).first()
         return _job(row) if row else None
 
@@ -183,9 +186,9 @@ def beats(connection: Connection) -> list[Beat]:
     return [Beat(*row) for row in rows]
 
 
-def _give_up(connection: Connection, now_ms: int) -> None:
+def _give_up(connection: Connection, now_ms: int, lease_ms: int) -> None:
     reason = f"given up: its worker stopped {MAX_ATTEMPTS} times without an outcome"
-    connection.exec_driver_sql(_GIVE_UP, {"now": now_ms, "reason": reason})
+    connection.exec_driver_sql(_GIVE_UP, {"now": now_ms, "lease": lease_ms, "reason": reason})
 
 
 def _change(store: Store, job: Job, change: str, values: Mapping[str, Any]) -> bool:

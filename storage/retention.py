@@ -71,7 +71,8 @@ INSERT INTO removed (kind, before_ms, rows, last_ms, by_size) VALUES (?, ?, ?, ?
 ON CONFLICT (kind) DO UPDATE SET before_ms = max(before_ms, excluded.before_ms), rows = rows + excluded.rows,
   last_ms = excluded.last_ms, by_size = excluded.by_size
 """
-
+# A horizon ahead of now is a clock's that was ahead: all before now is gone, and what comes from now on was never counted.
+_PUT_RIGHT: Final = "UPDATE removed SET before_ms = ? WHERE kind = ? AND before_ms > ?"
 
 # A counter that nothing is left of, and that was not seen since: pods and models come and go, each with series of its own.
 _FORGET: Final = """
@@ -124,6 +125,9 @@ class Sweeper:
     def step(self, *, now_ms: int) -> Step:
         """Do the next small piece of work in one transaction. Raises StorageError."""
         with self._store.write() as connection:
+            for kind in _KINDS:
+                latest_ms = _floor(now_ms, kind.width_ms) + kind.width_ms
+                connection.exec_driver_sql(_PUT_RIGHT, (latest_ms, kind.name, latest_ms))
             for kind, horizon_ms in self._by_age(now_ms):
                 rows = self._remove(connection, kind, horizon_ms, now_ms=now_ms, by_size=False)
                 if rows:

@@ -9,12 +9,14 @@ from sqlalchemy import Connection
 
 from storage.rows import SourceKey
 
+# Seen an hour or more from now: a clock that was ahead said so, and a source that falls silent must not look alive until then.
 _FIND_OR_MAKE = """
 INSERT INTO sources (kind, service, instance, scope, dialect, demo, first_seen_ms, last_seen_ms,
                      accepted, duplicates, lookups, described, calls, dropped, missing, call_facts, last_error)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, '{}', '{}', '')
 ON CONFLICT (kind, service, instance, scope, dialect) DO UPDATE
-SET demo = excluded.demo, last_seen_ms = max(last_seen_ms, excluded.last_seen_ms)
+SET demo = excluded.demo, last_seen_ms = CASE WHEN excluded.last_seen_ms BETWEEN 1 AND last_seen_ms - 3600000
+  THEN excluded.last_seen_ms ELSE max(last_seen_ms, excluded.last_seen_ms) END
 RETURNING id
 """
 _COUNT = """

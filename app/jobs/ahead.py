@@ -30,7 +30,7 @@ def schedule(ops: Store, *, kind: str, every_ms: int, now_ms: int, stored: Mappi
     jobs.enqueue(ops, kind=kind, act_id=act_id, namespace="", parameters={}, now_ms=now_ms)
     jobs.trim(ops, kind=kind, before_ms=now_ms - 86_400_000)
     for one, keep_ms in stored.items():
-        analyses.forget(ops, kind=one, before_ms=now_ms - keep_ms)
+        analyses.forget(ops, kind=one, before_ms=now_ms - keep_ms, now_ms=now_ms)
 
 
 def work(

@@ -70,20 +70,20 @@ class Worker:
 
     def _tick(self, pool: ThreadPoolExecutor, stop: threading.Event) -> None:
         now = self._ctx.clock()
-        if now - self._beat_ms >= BEAT_MS:
+        if _due(self._beat_ms, now, BEAT_MS):
             self._beat_ms = now
             jobs.beat(self._ctx.ops, worker_id=self._id, started_ms=self._started_ms, now_ms=now, errors=self.errors)
-        if now - self._sweep_ms >= SWEEP_MS:
+        if _due(self._sweep_ms, now, SWEEP_MS):
             self._sweep_ms = now
             for act_id in actions.sweep(self._ctx.ops, older_than_ms=now - self._sweep_after_ms, now_ms=now):
                 log.warning("act %s had no outcome: recorded as failed", act_id)
         for future in [future for future in self._running if future.done()]:
             del self._running[future]
             future.result()  # a fault that no job should have: raised here, counted by the loop
-        if now - self._heal_ms >= HEAL_MS and len(self._running) < AT_ONCE:
+        if _due(self._heal_ms, now, HEAL_MS) and len(self._running) < AT_ONCE:
             self._heal_ms = now
             self._running[pool.submit(self._heal)] = "heal"  # not here: an engine that is slow to answer must not delay the heartbeat
-        if now - self._schedule_ms >= SCHEDULE_MS:
+        if _due(self._schedule_ms, now, SCHEDULE_MS):
             self._schedule_ms = now
             regret.schedule(self._ctx.ops, now_ms=now)
             drift.schedule(self._ctx.ops, now_ms=now)
@@ -138,3 +138,8 @@ class Worker:
         log.error("job %s failed: %s", job.id, reason)
         if job.kind == "warmup":  # a purge keeps its outcome when its reclaiming fails: what it hid stays hidden
             actions.record(self._ctx.ops, act_id=job.act_id, event="failed", body={"error": reason}, at_ms=now)
+
+
+def _due(last_ms: int, now_ms: int, every_ms: int) -> bool:
+    """Return whether it is time again. A clock that was ahead and is put right must not stop the worker until that time has come."""
+    return not 0 <= now_ms - last_ms < every_ms

@@ -20,6 +20,7 @@ from storage.store import Store
 
 TELEMETRY, ACTS, GATEWAY = SOURCES = ("Telemetry database", "Record of acts", "Gateway")
 SILENT_AFTER_MS = 120_000  # a sender that reports every few seconds and has not for this long is worth a look
+_MOST_HEALTH = 12  # senders among the components
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def _traffic(store: Store, asked: Question) -> Traffic:
         earlier_series = hit_rate.series(conn, compared, scope)
         latencies = overview.latencies(conn, shown, scope)
         extent = window.extent(conn, now_ms)
-        senders = sources.sources(conn)
+        senders = sources.sources(conn, senders=_MOST_HEALTH)
         counts = rates.weighed(conn, shown, scope, rates.totals(cells))
         earlier = count((outcome, n) for side in before.values() for outcome, n in side.by_outcome.items())
         earlier = rates.weighed(conn, compared, scope, earlier)
@@ -187,7 +188,7 @@ def _source_health(senders: Sequence[SourceStatus], now_ms: int) -> list[Health]
     # A restarted sender comes back as another instance: the old one is silent for good, and that is no fault.
     heard = {(source.kind, source.service) for source in senders if now_ms - source.last_seen_ms <= SILENT_AFTER_MS}
     found = []
-    for source in senders[:12]:
+    for source in senders[:_MOST_HEALTH]:
         quiet = now_ms - source.last_seen_ms
         silent = (source.kind, source.service) not in heard
         name = f"{words.name(source.service, 40)} ({source.kind.replace('otlp_', 'OTLP ').replace('_', ' ')})"

@@ -23,6 +23,7 @@ LOOKUPS, SPANS = "cachescope_lookups_total", "cachescope_spans_total"
 _SLACK = 0.001  # lookups that end between a scrape and its arrival: at most this share, and at least a handful
 _HANDFUL = 5
 _MOST_NAMED = 3
+MOST_SENDERS = 1_000  # more would be slow to draw every ten seconds, and nobody reads them
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +84,14 @@ def load(telemetry: Callable[[], Store], *, window: Window, now_ms: int) -> Sour
         missing = bool(read.failure and read.failure.missing)
         told = "No telemetry has been stored yet" if missing else "The telemetry database does not answer"
         return Sources(window, now_ms, told, not missing, (), None, Extent(None, None), failures)
-    found, balance, extent, told_of = read.value
-    sentence, bad = _sentence(found, balance, now_ms)
+    found, number, balance, extent, told_of = read.value
+    sentence, bad = _sentence(found, number, balance, now_ms)
     return Sources(window, now_ms, sentence, bad, tuple(found), balance, extent, (), told_of)
 
 
-def _read(store: Store, shown: Window, now_ms: int) -> tuple[list[SourceStatus], Reconciliation | None, Extent, Told]:
+def _read(store: Store, shown: Window, now_ms: int) -> tuple[list[SourceStatus], int, Reconciliation | None, Extent, Told]:
     with store.read() as conn:
-        found = sources.sources(conn)
+        found, number = sources.sources(conn, senders=MOST_SENDERS), sources.number(conn)
         points = sources.counter_points(conn, shown, (LOOKUPS, SPANS))
         # A target's page has no counter of lookups before its first one, but one of spans: known from there on, it grew from 0.
         at = [point.at_ms for point in (*points[LOOKUPS], *points[SPANS])]
@@ -100,7 +101,7 @@ def _read(store: Store, shown: Window, now_ms: int) -> tuple[list[SourceStatus],
             stored = sources.stored_lookups(conn, min(at), max(at), GATEWAY_SERVICE)
             balance = _reconcile(points[LOOKUPS], points[SPANS], stored, first_seen_ms={one.id: one.first_seen_ms for one in found})
         told = Told(tuple(calls.uses(conn, shown)), tuple(calls.scores(conn, shown)), calls.errors_served(conn, shown))
-        return found, balance, window.extent(conn, now_ms), told
+        return found, number, balance, window.extent(conn, now_ms), told
 
 
 def increase(points: Sequence[Point], *, known_from_ms: int) -> tuple[float, int]:
@@ -147,14 +148,15 @@ def _reconcile(counted: Sequence[Point], spans: Sequence[Point], stored: int, *,
     return Reconciliation(start, end, total, stored=stored, resets=resets, **results)
 
 
-def _sentence(found: Sequence[SourceStatus], balance: Reconciliation | None, now_ms: int) -> tuple[str, bool]:
+def _sentence(found: Sequence[SourceStatus], number: int, balance: Reconciliation | None, now_ms: int) -> tuple[str, bool]:
     if not found:
         return "Nothing has ever been received: there are no numbers to trust yet.", False
     heard = {(source.kind, source.service) for source in found if now_ms - source.last_seen_ms <= SILENT_AFTER_MS}
     # A restarted sender comes back as another instance: the old one is silent for good, and that is no fault.
     silent = [source for source in found if (source.kind, source.service) not in heard]
     refused = sum(source.rejected for source in found)
-    told = words.many(len(found), "source", "sources")
+    told = words.many(number, "source", "sources")
+    told += f", of which the {words.count(MOST_SENDERS)} senders heard last are shown" if number > len(found) else ""
     if silent:
         names = list(dict.fromkeys(words.name(source.service, 40) for source in silent))
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""

@@ -66,13 +66,25 @@ class SourceStatus:
 _COLUMNS = tuple(name for name in SourceStatus.__dataclass_fields__ if name not in {"missing", "rejects", "call_facts"})
 
 
-def sources(conn: Connection) -> list[SourceStatus]:
-    """Return every source, the one seen last first."""
+def number(conn: Connection) -> int:
+    """Return how many sources there are."""
+    return conn.execute(select(func.count()).select_from(sources_table)).scalar() or 0
+
+
+def sources(conn: Connection, *, senders: int | None = None) -> list[SourceStatus]:
+    """Return every source, the one seen last first. senders: of those that send by OTLP at most so many, the last seen.
+
+    Each restart of a sender may be another instance; what is scraped is what the settings name.
+    """
     refused: dict[int, dict[str, int]] = {}
     for row in conn.execute(select(rejects.c.source_id, rejects.c.reason, rejects.c["count"]).order_by(rejects.c["count"].desc())):
         refused.setdefault(row[0], {})[row[1]] = row[2]
     columns = [sources_table.c[name] for name in (*_COLUMNS, "missing", "call_facts")]
     query = select(*columns).order_by(sources_table.c.last_seen_ms.desc())
+    if senders is not None:
+        sends = sources_table.c.kind.startswith("otlp_")
+        newest = select(sources_table.c.id).where(sends).order_by(sources_table.c.last_seen_ms.desc(), sources_table.c.id).limit(senders)
+        query = query.where(~sends | sources_table.c.id.in_(newest))
     return [_status(tuple(row), refused.get(row[0], {})) for row in conn.execute(query)]
 
 

@@ -38,9 +38,9 @@ def test_the_newest_of_each_namespace_and_horizon_is_kept(store: Store) -> None:
 
 def test_old_ones_are_forgotten(store: Store) -> None:
     analyses.put(store, ONE)
-    assert analyses.forget(store, kind="regret", before_ms=1_000) == 0
-    assert analyses.forget(store, kind="drift", before_ms=9_999) == 0
-    assert analyses.forget(store, kind="regret", before_ms=1_001) == 1
+    assert analyses.forget(store, kind="regret", before_ms=1_000, now_ms=2_000) == 0
+    assert analyses.forget(store, kind="drift", before_ms=9_999, now_ms=2_000) == 0
+    assert analyses.forget(store, kind="regret", before_ms=1_001, now_ms=2_000) == 1
     assert newest(store) == []
 
 

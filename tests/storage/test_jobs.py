@@ -166,3 +166,11 @@ def test_a_failure_that_does_not_count_is_tried_again_without_end(ops: Store) ->
         job = claim(ops, 10_000 * (attempt + 1))
         assert jobs.fail(ops, job, "store down", now_ms=10_000 * (attempt + 1), retry_ms=5_000, counts=False)
     assert (get(ops, job.id).state, get(ops, job.id).attempts, get(ops, job.id).error) == ("queued", 0, "store down")
+
+
+def test_a_lease_that_a_clock_far_ahead_gave_ends_once_the_clock_is_right(ops: Store) -> None:
+    enqueue(ops)
+    lost = claim(ops, 86_400_000)
+    assert jobs.claim(ops, lease_ms=1_000, now_ms=86_399_000) is None, "clocks that differ by a second take nobody's job away"
+    assert claim(ops, 3_000).attempts == 2
+    assert not jobs.progress(ops, lost, {}, lease_ms=1_000, now_ms=3_100)

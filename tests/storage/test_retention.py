@@ -66,6 +66,17 @@ def test_a_span_from_before_the_horizon_is_refused_for_it_may_have_been_counted(
     assert one(telemetry, "SELECT sum(lookups) FROM rollups_1h") == 3
 
 
+def test_a_clock_that_was_a_year_ahead_and_is_put_right_does_not_refuse_what_comes(telemetry: Store) -> None:
+    spans.write(telemetry, [batch(made(1, HOUR))], now_ms=1)
+    sweep(telemetry, now_ms=NOW + 365 * DAY, keep_raw_days=2, keep_minutes_days=90)
+    assert counts(telemetry, "spans") == [0]
+    sweep(telemetry, now_ms=NOW + 30_000, keep_raw_days=2, keep_minutes_days=90)
+    with telemetry.read() as connection:
+        assert horizons(connection) == Horizons(NOW + 60_000, NOW + 60_000, NOW + HOUR)
+    late, fresh = batch(made(1, HOUR)), batch(made(2, -120_000))
+    assert [result.accepted for result in spans.write(telemetry, [late, fresh], now_ms=NOW + 121_000)] == [0, 1]
+
+
 def test_minutes_go_before_hours_and_whole_hours_then_answer(telemetry: Store) -> None:
     spans.write(telemetry, [batch(*(made(number, 10 * DAY + number * 60_000) for number in range(90)))], now_ms=1)
     shown = Window(NOW - 11 * DAY, NOW - 9 * DAY)

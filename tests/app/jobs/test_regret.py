@@ -148,6 +148,16 @@ def test_what_a_sampler_left_is_not_replayed_and_the_reason_is_shown(wired: Wiri
     assert (dial.value == "no data") == refused
 
 
+def test_what_a_clock_that_was_ahead_dated_is_computed_anew(wired: Wiring) -> None:
+    seed(wired)
+    ctx = context(wired)
+    analyses.put(ctx.ops, Analysis("regret", "faq", "24h", NOW + 86_400_000, NOW, NOW + 86_400_000, 9, {}, None))
+    analyses.put(ctx.ops, Analysis("regret", "code", "24h", NOW, NOW - 60_000, NOW, 9, {}, None))
+    analysed(ctx)
+    found = stored(ctx)
+    assert (found["faq"].at_ms, found["code"].lookups) == (NOW, 9), "what is dated in the future is of no use, what is of now is fresh"
+
+
 def test_without_telemetry_or_with_too_little_there_is_no_result(wired: Wiring) -> None:
     ctx = context(wired)
     assert analysed(ctx) == {"done": 0, "total": 0, "put_off": 0}

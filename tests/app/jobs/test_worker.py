@@ -79,6 +79,26 @@ def test_worker_beats_every_second(wired: Wiring) -> None:
         wait_for(lambda: _beaten(ctx) > first, what="a second heartbeat")
 
 
+def test_a_clock_that_was_a_day_ahead_and_is_put_right_stops_no_worker(wired: Wiring) -> None:
+    real = support.admin(wired).clock
+    ahead_ms = [86_400_000]
+    ctx = dataclasses.replace(support.admin(wired), clock=lambda: real() + ahead_ms[0])
+
+    def beaten() -> int:
+        with ctx.ops.read() as conn:
+            return max((beat.last_ms for beat in jobs.beats(conn)), default=0)
+
+    def scheduled() -> int:
+        with ctx.ops.read() as conn:
+            return sum(job.created_ms < real() + 60_000 for job in jobs.list_recent(conn) if job.kind in {"regret", "drift"})
+
+    with working(ctx):
+        wait_for(lambda: beaten() > real() + 60_000, what="a heartbeat by the clock that is ahead")
+        ahead_ms[0] = 0
+        wait_for(lambda: 0 < beaten() < real() + 60_000, what="a heartbeat by the right clock")
+        wait_for(scheduled, what="an analysis is queued by the right clock")
+
+
 def test_purge_is_reclaimed_after_the_undo_window_and_only_what_it_hid(wired: Wiring) -> None:
     ctx = support.admin(wired)
     support.fill(wired.config, "faq", 1200)

@@ -1,5 +1,6 @@
 """The view models of Overview, Hit rate, Traces and Sources on a seeded database, on an empty one, and with sources failing."""
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,12 +17,12 @@ from app.errors import EngineUnavailable
 from app.views import hit_rate, overview, overview_rows, rates, sources, traces, words
 from app.views.decision import PolicyNow, explain
 from app.views.question import Question
-from storage import spans
+from storage import counters, spans
 from storage.errors import StoreMissing
 from storage.reads.sources import Point
 from storage.reads.traces import Search
 from storage.reads.window import Extent, Scope, Window
-from storage.rows import SourceBatch
+from storage.rows import Scrape, SourceBatch, SourceKey
 from storage.store import Store, open_ops, open_telemetry
 from tests.support import telemetry
 
@@ -232,6 +233,19 @@ def test_sources_say_when_nothing_was_scraped(store: Store) -> None:
     assert view.reconciliation is None
     assert view.bad
     assert len(sources.source_rows(view)) == 2
+
+
+def test_of_very_many_senders_the_newest_are_shown_and_all_are_counted(tmp_path: Path) -> None:
+    many = sources.MOST_SENDERS + 20
+    with contextlib.closing(telemetry.open_store(tmp_path)) as opened:
+        counters.write_scrape(opened, SourceKey("scrape", "gateway", "a"), Scrape(NOW - HOUR.length_ms), now_ms=1, max_series=1)
+        for number in range(many):
+            key = SourceKey("otlp_traces", "pod", f"instance {number}")
+            spans.write(opened, [SourceBatch(key, rejects={"expired": 1})], now_ms=NOW - many + number)
+        view = sources.load(lambda: opened, window=HOUR, now_ms=NOW)
+    shown = [str(row["instance"]) for row in sources.source_rows(view)]
+    assert shown == [*(f"instance {number}" for number in range(many - 1, 19, -1)), "a"], "a target that is scraped is always shown"
+    assert f"{many + 1:,} sources, of which the {sources.MOST_SENDERS:,} senders heard last are shown" in view.sentence
 
 
 def _traffic(now: tuple[int, int], before: tuple[int, int]) -> overview.Traffic:
