@@ -14,8 +14,7 @@ lever.draw(selection.scope.namespace)
 def body() -> None:
     now = handles.now_ms()
     window = selection.window(now)
-    answer = why_panel.answer(selection, window)
-    view = hit_rate_panel.load(selection, window, now, answer)
+    view = hit_rate_panel.load(selection, window, now, answer := why_panel.answer(selection, window))
     loaded = view.loaded
     counted = counters_panel.load(window, now)
     told = "" if loaded is None or loaded.counts.total else f" {counters.named(counted)}"
