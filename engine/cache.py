@@ -30,6 +30,9 @@ from engine.types import TOO_MANY_NAMESPACES, Candidate, Entry, Normaliser, Outc
 from engine.verify import is_current, parse
 from engine.view import ControlView, Faults
 
+# Stored by a clock so far ahead, an entry would outlive its lifetime by as much. Gateways' clocks differ by less.
+_AHEAD_MS = 3_600_000
+
 
 class Cache:
     """The cache of one gateway.
@@ -196,7 +199,8 @@ class Cache:
         # By what is known now as well: an embedding or a wait for another gateway may outlast the second in which a purge must hide.
         now_live = self.view.space(lookup.request.namespace).generations.live
         is_live = entry.generation in lookup.space.generations.live and entry.generation in now_live
-        return is_live and self.view.usable() and entry.expires_ms > self._clock()
+        now_ms = self._clock()
+        return is_live and self.view.usable() and entry.created_ms - _AHEAD_MS <= now_ms < entry.expires_ms
 
     async def _exact(self, lookup: Lookup) -> bool:
         """Return whether an entry of this very key was found, served or held out."""

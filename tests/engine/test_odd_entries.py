@@ -66,3 +66,15 @@ async def test_a_parse_of_another_version_is_made_anew(tmp_path: Path) -> None:
         kept = await it.store.get(again.key)
         assert kept is not None
         assert (kept.vector, kept.parse) == (old.vector, parse(QUESTION))
+
+
+async def test_what_a_clock_a_day_ahead_stored_does_not_outlive_its_lifetime_once_the_clock_is_right(tmp_path: Path) -> None:
+    async with rig(tmp_path) as it:
+        it.clock.now_ms += 86_400_000
+        await it.teach(QUESTION)
+        assert (await it.ask(QUESTION)).hit
+        it.clock.now_ms -= 86_400_000
+        for text in (QUESTION, PARAPHRASE):
+            assert not (await it.ask(text)).hit
+        await it.teach(QUESTION)
+        assert (await it.ask(QUESTION)).hit
