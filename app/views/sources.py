@@ -73,6 +73,7 @@ class Sources:
     extent: Extent
     failures: tuple[Failure, ...]
     told: Told = NOTHING_TOLD
+    uncounted: bool = False  # gateways were scraped in the window, and had counted no lookup
 
 
 def load(telemetry: Callable[[], Store], *, window: Window, now_ms: int) -> Sources:
@@ -83,12 +84,12 @@ def load(telemetry: Callable[[], Store], *, window: Window, now_ms: int) -> Sour
         missing = bool(read.failure and read.failure.missing)
         told = "No telemetry has been stored yet" if missing else "The telemetry database does not answer"
         return Sources(window, now_ms, told, not missing, (), None, Extent(None, None), failures)
-    found, balance, extent, told_of = read.value
-    sentence, bad = _sentence(found, balance, now_ms)
-    return Sources(window, now_ms, sentence, bad, tuple(found), balance, extent, (), told_of)
+    found, balance, extent, told_of, uncounted = read.value
+    sentence, bad = _sentence(found, balance, now_ms, uncounted=uncounted)
+    return Sources(window, now_ms, sentence, bad, tuple(found), balance, extent, (), told_of, uncounted)
 
 
-def _read(store: Store, shown: Window, now_ms: int) -> tuple[list[SourceStatus], Reconciliation | None, Extent, Told]:
+def _read(store: Store, shown: Window, now_ms: int) -> tuple[list[SourceStatus], Reconciliation | None, Extent, Told, bool]:
     with store.read() as conn:
         found = sources.sources(conn)
         points = sources.counter_points(conn, shown, (LOOKUPS, SPANS))
@@ -100,7 +101,7 @@ def _read(store: Store, shown: Window, now_ms: int) -> tuple[list[SourceStatus],
             stored = sources.stored_lookups(conn, min(at), max(at), GATEWAY_SERVICE)
             balance = _reconcile(points[LOOKUPS], points[SPANS], stored, first_seen_ms={one.id: one.first_seen_ms for one in found})
         told = Told(tuple(calls.uses(conn, shown)), tuple(calls.scores(conn, shown)), calls.errors_served(conn, shown))
-        return found, balance, window.extent(conn, now_ms), told
+        return found, balance, window.extent(conn, now_ms), told, bool(at) and not points[LOOKUPS]
 
 
 def increase(points: Sequence[Point], *, known_from_ms: int) -> tuple[float, int]:
@@ -147,7 +148,7 @@ def _reconcile(counted: Sequence[Point], spans: Sequence[Point], stored: int, *,
     return Reconciliation(start, end, total, stored=stored, resets=resets, **results)
 
 
-def _sentence(found: Sequence[SourceStatus], balance: Reconciliation | None, now_ms: int) -> tuple[str, bool]:
+def _sentence(found: Sequence[SourceStatus], balance: Reconciliation | None, now_ms: int, *, uncounted: bool = False) -> tuple[str, bool]:
     if not found:
         return "Nothing has ever been received: there are no numbers to trust yet.", False
     heard = {(source.kind, source.service) for source in found if now_ms - source.last_seen_ms <= SILENT_AFTER_MS}
@@ -163,6 +164,8 @@ def _sentence(found: Sequence[SourceStatus], balance: Reconciliation | None, now
         told += ", each service heard in the last two minutes"
     told += f"; {words.many(refused, 'span was', 'spans were')} rejected." if refused else "; nothing was rejected."
     bad = bool(silent) or bool(refused)
+    if balance is None and uncounted:
+        return f"{told} The gateways have counted no lookup yet, so there is nothing to compare.", bad
     if balance is None:
         return f"{told} The gateways' own counters were not scraped in this range, so nothing proves that all lookups arrived.", True
     if balance.whole:
