@@ -30,6 +30,8 @@ def body() -> None:
             resets = f"; {balance.resets} counter resets (restarts)" if balance.resets else ""
             told = f"From {words.instant(balance.from_ms)} to {words.instant(balance.to_ms)} UTC{resets}"
             st.caption(literal(f"{told}. A few either way ended during a scrape."))
+        elif view.uncounted:
+            st.caption("The gateways have counted no lookup yet.")
         else:
             states.empty(
                 "No counters scraped in this range",

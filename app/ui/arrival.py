@@ -40,10 +40,13 @@ def take(page: str) -> None:
     if before != page and not context.is_history_navigation:
         st.session_state[_LEFT] = before, was
         _pass(before, was, said)
-    if meant is said and (before == page or len(pairs) == len(said)):
+    if meant is said and before == page:
         return
+    st.session_state[_QUERY] = meant  # of a page that is left before it is drawn nothing else will be known
     with context.session_state.query_params() as address:
-        _loosen(address, meant)
+        if address.to_dict() == meant and len(pairs) == len(said):
+            return
+        _loosen(address, meant)  # of a page that was left before it was drawn
         # In the order in which the old page's address has them they are no other address to a browser: it enters nothing.
         address.from_dict({**{name: meant[name] for name in was if name in meant}, **meant})
         address.set_initial_query_params_from_current()

@@ -100,7 +100,7 @@ def open_page(
     """
     tables.begin()
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.title(title, width="content")
+        st.title(title, width="content", anchor=False)  # a link to a heading is one more stop of the Tab key
         try:
             config = handles.config()
         except AppError as error:
@@ -164,7 +164,7 @@ def _dial(dial: Dial) -> None:
     told = " ".join(part for part in (definitions.dial(dial.label), dial.help) if part)
     with st.container(border=True, width="stretch", height="stretch", gap=None):
         st.markdown(f":gray[{literal(dial.label)}]", help=literal(told) if told else None)
-        st.markdown(f"### {_unbroken(dial.value)}")
+        st.subheader(_unbroken(dial.value), anchor=False)
         # No captions: those are drawn at 60 %, at which no colour stands out from white.
         if dial.spark:
             st.markdown(f":small[:blue[{dial.spark}]]")

@@ -74,6 +74,7 @@ class Sources:
     extent: Extent
     failures: tuple[Failure, ...]
     told: Told = NOTHING_TOLD
+    uncounted: bool = False  # gateways were scraped in the window, and had counted no lookup
 
 
 def load(telemetry: Callable[[], Store], *, window: Window, now_ms: int) -> Sources:
@@ -84,12 +85,12 @@ def load(telemetry: Callable[[], Store], *, window: Window, now_ms: int) -> Sour
         missing = bool(read.failure and read.failure.missing)
         told = "No telemetry has been stored yet" if missing else "The telemetry database does not answer"
         return Sources(window, now_ms, told, not missing, (), None, Extent(None, None), failures)
-    found, number, balance, extent, told_of = read.value
-    sentence, bad = _sentence(found, number, balance, now_ms)
-    return Sources(window, now_ms, sentence, bad, tuple(found), balance, extent, (), told_of)
+    found, number, balance, extent, told_of, uncounted = read.value
+    sentence, bad = _sentence(found, number, balance, now_ms, uncounted=uncounted)
+    return Sources(window, now_ms, sentence, bad, tuple(found), balance, extent, (), told_of, uncounted)
 
 
-def _read(store: Store, shown: Window, now_ms: int) -> tuple[list[SourceStatus], int, Reconciliation | None, Extent, Told]:
+def _read(store: Store, shown: Window, now_ms: int) -> tuple[list[SourceStatus], int, Reconciliation | None, Extent, Told, bool]:
     with store.read() as conn:
         found, number = sources.sources(conn, senders=MOST_SENDERS), sources.number(conn)
         points = sources.counter_points(conn, shown, (LOOKUPS, SPANS))
@@ -101,7 +102,7 @@ def _read(store: Store, shown: Window, now_ms: int) -> tuple[list[SourceStatus],
             stored = sources.stored_lookups(conn, min(at), max(at), GATEWAY_SERVICE)
             balance = _reconcile(points[LOOKUPS], points[SPANS], stored, first_seen_ms={one.id: one.first_seen_ms for one in found})
         told = Told(tuple(calls.uses(conn, shown)), tuple(calls.scores(conn, shown)), calls.errors_served(conn, shown))
-        return found, number, balance, window.extent(conn, now_ms), told
+        return found, number, balance, window.extent(conn, now_ms), told, bool(at) and not points[LOOKUPS]
 
 
 def increase(points: Sequence[Point], *, known_from_ms: int) -> tuple[float, int]:
@@ -148,7 +149,9 @@ def _reconcile(counted: Sequence[Point], spans: Sequence[Point], stored: int, *,
     return Reconciliation(start, end, total, stored=stored, resets=resets, **results)
 
 
-def _sentence(found: Sequence[SourceStatus], number: int, balance: Reconciliation | None, now_ms: int) -> tuple[str, bool]:
+def _sentence(
+    found: Sequence[SourceStatus], number: int, balance: Reconciliation | None, now_ms: int, *, uncounted: bool = False
+) -> tuple[str, bool]:
     if not found:
         return "Nothing has ever been received: there are no numbers to trust yet.", False
     heard = {(source.kind, source.service) for source in found if now_ms - source.last_seen_ms <= SILENT_AFTER_MS}
@@ -165,6 +168,8 @@ def _sentence(found: Sequence[SourceStatus], number: int, balance: Reconciliatio
         told += ", each service heard in the last two minutes"
     told += f"; {words.many(refused, 'span was', 'spans were')} rejected." if refused else "; nothing was rejected."
     bad = bool(silent) or bool(refused)
+    if balance is None and uncounted:
+        return f"{told} The gateways have counted no lookup yet, so there is nothing to compare.", bad
     if balance is None:
         return f"{told} The gateways' own counters were not scraped in this range, so nothing proves that all lookups arrived.", True
     if balance.whole:

@@ -71,9 +71,13 @@ def test_a_page_without_a_counter_of_lookups_yet_is_where_counting_begins(store:
     """A gateway's first scrape comes before its first lookup: what was stored until the second is in both."""
     none_yet = [SampleRow(SPANS, labels_text({"result": result}), "counter", NOW - 600_000, 0.0) for result in ("created", "exported")]
     counters.write_scrape(store, PAGE, Scrape(NOW - 600_000, none_yet), now_ms=NOW - 600_000, max_series=1)
+    fresh = sources.load(lambda: store, window=HOUR, now_ms=NOW)
+    assert fresh.sentence.endswith("The gateways have counted no lookup yet, so there is nothing to compare.")
+    assert fresh.uncounted
     made = list(telemetry.make(start_ms=NOW - 590_000, end_ms=NOW - 560_000, per_minute=80))
     telemetry.write(store, made, now_ms=NOW)
     scrape(store, NOW - 550_000, {"a": len(made)})
     scrape(store, NOW - 500_000, {"a": len(made)})
+    assert not sources.load(lambda: store, window=HOUR, now_ms=NOW).uncounted
     found = balance(store)
     assert (found.from_ms, found.counted, found.stored, found.whole) == (NOW - 600_000, len(made), len(made), True)
