@@ -145,41 +145,48 @@ def analyse(
     return changed(found, knobs=tuple(_knobs(found, recorded, kept)))
 
 
-def _stream(events: Sequence[Event], sample: KeySample | None) -> _Recorded:
+def _stream(events: Sequence[Event], sample: KeySample | None, groups: Mapping[str, str] | None = None) -> _Recorded:
     """Return the stream with an entry's store put before its first hit where it was stored earlier, and what its hits save.
 
-    A key of a sample stands for several: it takes their space, and they come and go with it.
+    A key of a sample stands for several: it takes their space, and they come and go with it. groups: key -> what it is one with; each
+    of its keys has an entry of its own before its first hit.
     """
+    joined = groups or {}
     refused = 0
     sizes, ms, usd = (dict[str, list[float]]() for _ in range(3))  # by key: the sum and the number of what was told
-    seen: dict[str, int] = {}
+    seen: set[str] = set()
+    parts: dict[str, int] = {}
     earlier: list[tuple[int, str]] = []
     for event in events:
+        key = joined.get(event.key, event.key)
+        own = key not in parts or not event.semantic  # else another key's entry served it, which is there already
+        parts.setdefault(key, event.part)
         if event.key not in seen:
-            seen[event.key] = event.part
-            if event.hit:
+            seen.add(event.key)
+            if event.hit and own:
                 age_ms = event.age_ms or 0.0
-                earlier.append((event.at_ms - (int(age_ms) if 0 <= age_ms <= _MOST else 0), event.key))
+                earlier.append((event.at_ms - (int(age_ms) if 0 <= age_ms <= _MOST else 0), key))
         for values, value, least in ((sizes, event.size_bytes, 1.0), (ms, event.ms, 0.0), (usd, event.usd, 0.0)):
             if value is None:
                 continue
             if least <= value <= _MOST:
-                told = values.setdefault(event.key, [0.0, 0.0])
+                told = values.setdefault(key, [0.0, 0.0])
                 told[0] += value * event.count
                 told[1] += event.count
             else:
                 refused += event.count
-    place = {key: number for number, key in enumerate(seen)}
+    place = {key: number for number, key in enumerate(parts)}
     rows = [(at, place[key], False, 0) for at, key in earlier]
     for event in events:
-        rows.append((event.at_ms, place[event.key], event.hit, 1))
+        number = place[joined.get(event.key, event.key)]
+        rows.append((event.at_ms, number, event.hit, 1))
         if event.count > 1:  # the rest of a burst comes at once: only its first may find that the entry has expired
-            rows.append((event.at_ms, place[event.key], event.hit, event.count - 1))
+            rows.append((event.at_ms, number, event.hit, event.count - 1))
     rows.sort(key=_when)
     ids = np.array([row[1] for row in rows], dtype=np.int64)
     size = np.maximum(1, np.round(_by_key(sizes, place))).astype(np.int64) if sizes else np.ones(len(place), np.int64)
     counts = np.array([row[3] for row in rows], np.float64)
-    part_of = np.array(list(seen.values()), np.int64)
+    part_of = np.array(list(parts.values()), np.int64)
     if sample is not None:
         size = np.where(part_of == CERTAIN, size, size * sample.keys_each)
         counts *= np.where(part_of == CERTAIN, 1.0, sample.lift)[ids]
@@ -286,12 +293,8 @@ def _semantic(
     """
     served = [event for event in events if event.semantic]
     joined = groups or {}
-    merged = [
-        Event(e.at_ms, joined.get(e.key, e.key), e.hit or e.semantic, False, e.age_ms, e.size_bytes, e.ms, e.usd, e.count, e.part)
-        for e in events
-    ]
     sample = exact.worth.sample
-    whole = _stream(merged, sample)
+    whole = _stream([changed(event, hit=event.hit or event.semantic) for event in events], sample, joined)
     of_key = np.array([whole.place[joined.get(key, key)] for key in exact.place], np.int64)
     of_served = np.array([whole.place[joined.get(event.key, event.key)] for event in served], np.int64)
 
@@ -308,7 +311,7 @@ def _semantic(
 
     if groups is None:
         return amount(None), Semantic(0, 0, None, why_not=why_not)
-    high = whole.worth.of(ttl.unlimited(whole.requests, ttl_ms=ttl_ms))
+    high = _amount({n: float(v[ttl.richest(whole.requests, v, ttl_ms=ttl_ms)].sum()) for n, v in whole.worth.values().items()})
     return amount(None), Semantic(len(groups), len(whole.place), high, amount(exact.hit), amount(kept))
 
 

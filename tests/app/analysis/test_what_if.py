@@ -103,6 +103,22 @@ def test_semantic_links_raise_the_upper_end_alone() -> None:
     assert analysed(given, why_no_groups="no label").semantic == regret.Semantic(0, 0, None, why_not="no label")
 
 
+def test_an_entry_stored_before_the_window_answers_all_that_is_linked_to_its_prompt() -> None:
+    """One prompt's entry is older than the window, and answers it alone: the other, asked before it, would have hit too."""
+    given = [Event(0, "a", False), Event(1_000, "b", True, age_ms=5_000), Event(40_000, "a", True, age_ms=40_000)]
+    found = analysed(given, ttl_ms=42_000, groups=regret.groups([("a", "b")]))
+    assert found.recorded.hits == 2
+    assert found.semantic.high is not None
+    assert found.semantic.high.hits == 2, "stored before the window, or at 0, it expires between"
+    assert analysed(given, ttl_ms=60_000, groups=regret.groups([("a", "b")])).semantic.high == Amount(3)
+    two = [Event(0, "a", True, age_ms=40_000), Event(0, "b", True, age_ms=1_000), Event(30_000, "a", False)]
+    found = analysed(two, ttl_ms=42_000, groups=regret.groups([("a", "b")]))
+    assert found.semantic.high == Amount(3), "the newer of two entries is still there"
+    served = [Event(0, "a", False), Event(39_000, "b", False, semantic=True), Event(45_000, "a", False)]
+    found = analysed(served, ttl_ms=42_000, groups=regret.groups([("a", "b")]))
+    assert found.semantic.high == Amount(1), "a semantic hit is of the entry at 0, which expires"
+
+
 @pytest.mark.parametrize("told", [0.01, None])
 def test_a_semantic_hit_without_a_price_is_worth_what_it_would_be_on_the_other_side(told: float | None) -> None:
     """25 pairs of prompts: one of each is asked for 20 times, the other 19 times after it and served by its entry, once it missed."""

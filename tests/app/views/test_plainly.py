@@ -77,7 +77,7 @@ def history(seed: int, *, sampled: bool = False) -> list[Event]:
             "input_tokens": rng.choice((None, 0, 12, 400, -5)),
             "output_tokens": rng.choice((None, 7, 90)),
             "saved_usd": rng.choice((None, 0.002, 0.03, -1.0)) if outcome in HITS else None,
-            "cost_usd": rng.choice((None, 0.004, 0.02)) if outcome != "coalesced" else None,
+            "cost_usd": rng.choice((None, 0.004, 0.02)),
             "saved_ms": rng.choice((None, 640.25, 12.5)) if outcome in HITS else None,
             "lookup_ms": rng.choice((None, 0.7, 5.125)),
             "sampler": "" if kept is None else "threshold",
