@@ -31,7 +31,7 @@ def search(reasons: list[str]) -> Search:
             label_visibility="collapsed",
             icon=":material/search:",
             max_chars=200,
-            width=300,
+            width=260,
         )
         outcome = st.selectbox(
             "Outcome",

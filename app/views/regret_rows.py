@@ -138,7 +138,7 @@ def what_if(found: Findings, curve: Curve, held: str) -> str:
         return f"a {curve} of {value_words(found, curve, point)}"
 
     point, today = nearest(wanted), nearest(max(found.capacity if curve == "space" else found.ttl_ms, 1e-9))
-    missed = f"With {called(point)} {words.ratio(point.miss_ratio)} would be missed"
+    missed = f"With {called(point)}, {words.ratio(point.miss_ratio)} would be missed"
     where = f"It is set by {_WHERE['keep' if curve == 'space' else 'lifetime']}"
     where += ", for all namespaces together." if curve == "space" else f": ttl_s = {point.at / 1000:.0f}."
     if point is today:
