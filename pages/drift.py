@@ -2,8 +2,7 @@
 
 import streamlit as st
 
-from app.charts import drift as charts
-from app.ui import chrome, drift_panel, filters, handles, links, panels, states, tables
+from app.ui import chrome, drift_panel, filters, handles, links, states, tables
 from app.ui.text import literal
 from app.views import drift, drift_rows, words
 
@@ -39,12 +38,7 @@ def body() -> None:
         rows = drift_rows.finding_rows(view.findings, view.now.stride, filters.query("traces"))
         tables.show(rows, alt="Entries that answer too many prompts, or too few", columns=columns)
         links.beneath(rows, "traces", by=("finding", "for example"), lead="Lookups behind")
-    left, right = st.columns(2)
-    with left:
-        panels.chart(charts.ranks(view.now, view.before), rows=charts.rank_rows(view.now, view.before), key="ranks")
-    with right:
-        rows = charts.similarity_rows(view.now, view.before)
-        panels.chart(charts.similarities(view.now, view.before), rows=rows, key="similarities")
+    drift_panel.charts_of(view.now, view.before)
     if not view.prompts_recorded:
         states.prompts_hidden("new and vanished prompts show no texts")
     for (title, found), side in zip(drift_rows.lists(view), (view.now, view.before), strict=False):

@@ -2,8 +2,7 @@
 
 import streamlit as st
 
-from app.charts import rates
-from app.ui import chrome, counters_panel, filters, handles, hit_rate_panel, lever, panels, states, tables, why_panel
+from app.ui import chrome, counters_panel, handles, hit_rate_panel, lever, states, tables, why_panel
 from app.views import counters, hit_rate, worth
 from app.views.rates import sampled_note
 
@@ -34,7 +33,7 @@ def body() -> None:
     chrome.dials(worth.dials(loaded.worth))
     rows = hit_rate_panel.rate(view := hit_rate_panel.marked(view, answer), loaded)
     why_panel.panel(answer)
-    panels.chart(rates.outcomes(loaded.buckets, window, view.marks), rows=rows, key="outcomes", on_point=filters.since)
+    hit_rate_panel.outcomes(view, loaded, rows)
     st.markdown(f"**{hit_rate.segments_title(loaded)}**")
     bar = tables.percent_bar
     tables.show(
@@ -44,8 +43,7 @@ def body() -> None:
     )
     left, right = st.columns([3, 5])  # the reasons are sentences
     with left:
-        if loaded.funnel:
-            panels.chart(rates.funnel(loaded.funnel), rows=hit_rate.funnel_rows(loaded), key="funnel", columns={"share": bar("share")})
+        hit_rate_panel.funnel(loaded)
     with right:
         st.markdown("**Why lookups missed, were bypassed or failed**")
         shown = {"share": bar("share", help="Of all lookups with this outcome", width=110), "reason": tables.text("reason", width=330)}

@@ -2,8 +2,7 @@
 
 import streamlit as st
 
-from app.charts import regret as charts
-from app.ui import chrome, granularity_panel, handles, panels, regret_panel, states, tables
+from app.ui import chrome, granularity_panel, handles, regret_panel, states, tables
 from app.ui.text import literal
 from app.views import regret, regret_rows, words
 
@@ -23,16 +22,12 @@ def body() -> None:
         found = row.findings
         regret_panel.whose(view)
         chrome.dials(regret.dials(row, view))
-        panels.chart(charts.bracket(view.rows), rows=regret_rows.namespace_rows(view), key="bracket", on_name=regret_panel.show)
+        regret_panel.bracket(view)
         regret_panel.course(horizon, namespace, now)
         st.markdown(f"**What each knob would have won in namespace {literal(words.name(row.namespace))}**")
         share = {"of its lookups": tables.percent_bar("of its lookups"), "hits": tables.number("hits")}
         tables.show(regret_rows.knob_rows(found), alt="What each knob would have won", columns=share)
-        left, right = st.columns(2)
-        with left:
-            panels.chart(charts.spaces(found), rows=regret_rows.space_rows(found), key="spaces")
-        with right:
-            panels.chart(charts.lifetimes(found), rows=regret_rows.lifetime_rows(found), key="lifetimes")
+        regret_panel.curves(found)
         st.markdown("**Policies on the recorded stream, at shares of today's space**")
         rows = regret_rows.tournament_rows(found)
         bars = {name: tables.percent_bar(name) for name in rows[0] if name.startswith("missed")}

@@ -23,6 +23,12 @@ def units(rates: Sequence[Rate]) -> list[str]:
     return [unit for unit in ("requests", "tokens", "keys", "blocks", "items") if unit in present]
 
 
+def worst_ms(rates: Sequence[Rate]) -> int | None:
+    """Return the start of the bucket in which one of these rates was lowest, of as low ones that with most queries; None = none has one."""
+    known = [(hits / queries, -queries, at_ms) for rate in rates for at_ms, hits, queries in rate.buckets if 0 < queries >= hits]
+    return min(known)[2] if known else None
+
+
 def hit_rates(rates: Sequence[Rate], window: Window, unit: str, acted: Sequence[Mark] = ()) -> Chart:
     """Lines of the hit rates counted in one unit, on a fixed axis. A bucket without a query, or without a reading, is a gap.
 

@@ -1,20 +1,27 @@
-"""Two windows side by side: how often their prompts come, and how near their candidates lie."""
+"""Two windows side by side: how often their prompts come, and how near their candidates lie.
+
+The last of each point's own data is the address of its lookups, of its own window, for the click on it. query: the bar's part of the URL.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.charts import theme
 from app.charts.theme import Chart
+from app.views import addresses
 from app.views.drift import Side
+from storage.reads.window import Window
 
 _BINS = 30
 _HIGHEST_START = 0.98  # a window whose candidates are all equal texts still gets an axis
 _TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
-def similarities(now: Side, before: Side) -> Chart:
+def similarities(now: Side, before: Side, query: Mapping[str, str]) -> Chart:
     """Shares of lookups by their candidate's similarity, now and before."""
     made = theme.figure(height=240)
     edges = _edges(now, before)
@@ -26,19 +33,24 @@ def similarities(now: Side, before: Side) -> Chart:
         made.add_scatter(
             x=(edges[:-1] + edges[1:]) / 2,
             y=shares,
-            mode="lines",
+            mode="lines+markers",  # a line alone takes no clicks
             name=f"{name}, n = {len(side.similarities):,}",
             line={"color": colour, "dash": dash, "width": 2, "shape": "hvh"},
-            hovertemplate="%{y:.1f} %",
+            marker={"size": 4},
+            customdata=[
+                [addresses.lookups(query, addresses.near(low, high), of=_other(side, now))] if n else [""]
+                for low, high, n in zip(edges[:-1].tolist(), edges[1:].tolist(), values.tolist(), strict=True)
+            ],
+            hovertemplate="%{y:.1f} % at %{x:.3f}",
         )
-    made.update_layout(showlegend=True)
+    made.update_layout(showlegend=True, hovermode="closest")  # a click is of one window
     made.update_xaxes(title={"text": "similarity of the candidate (cosine)", "font": {"size": 12}}, tickformat=".3f")
     made.update_yaxes(ticksuffix=" %", title={"text": "lookups", "font": {"size": 12}})
     title = "Similarity of candidates, now and before"
     return Chart(title, made, f"{title}: shares of lookups")
 
 
-def ranks(now: Side, before: Side) -> Chart:
+def ranks(now: Side, before: Side, query: Mapping[str, str]) -> Chart:
     """Share of lookups by a prompt's rank, now and before, on logarithmic axes: steeper is more repeated."""
     made = theme.figure(height=240)
     for side, name, colour, dash in ((before, "before", theme.NEUTRAL, "dot"), (now, "now", theme.ACCENT, "solid")):
@@ -52,9 +64,10 @@ def ranks(now: Side, before: Side) -> Chart:
             name=f"{name}, n = {side.entropy.n:,}",
             line={"color": colour, "dash": dash, "width": 2},
             marker={"size": 4},
-            hovertemplate="%{y:.2f} %",
+            customdata=[[address] for address in _prompts(side, now, query)],
+            hovertemplate="rank %{x}: %{y:.2f} %",
         )
-    made.update_layout(showlegend=True)
+    made.update_layout(showlegend=True, hovermode="closest")
     made.update_xaxes(type="log", title={"text": "rank of the prompt", "font": {"size": 12}}, dtick=1)
     made.update_yaxes(
         type="log",
@@ -65,6 +78,31 @@ def ranks(now: Side, before: Side) -> Chart:
     )
     title = "Share of lookups by a prompt's rank, now and before"
     return Chart(title, made, f"{title}: lines on logarithmic axes, steeper is more repeated")
+
+
+def _other(side: Side, now: Side) -> Window | None:
+    """Return the time of the window's lookups where the bar does not say it."""
+    return None if side is now else side.window
+
+
+def _prompts(side: Side, now: Side, query: Mapping[str, str]) -> list[str]:
+    """Return the address of the lookups of each rank's prompt; '' where the prompt is not known."""
+    named = [*side.prompts, *[""] * (len(side.largest) - len(side.prompts))]
+    return [addresses.lookups(query, {"q": prompt}, of=_other(side, now)) if prompt else "" for prompt in named]
+
+
+def most_frequent(now: Side, query: Mapping[str, str]) -> str:
+    """Return the address of the lookups of this window's most frequent prompt; '' where it is not known."""
+    return next(iter(_prompts(now, now, query)), "")
+
+
+def nearest(now: Side, before: Side, query: Mapping[str, str]) -> str:
+    """Return the address of this window's lookups in its fullest step of similarity; '' where it has none."""
+    if not now.similarities:
+        return ""
+    edges = _edges(now, before)
+    at = int(np.argmax(_counted(now, edges)))
+    return addresses.lookups(query, addresses.near(float(edges[at]), float(edges[at + 1])))
 
 
 def _shares(side: Side) -> list[float]:

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from app.analysis.hit_rate import OUTCOMES
 from app.charts import theme
 from app.charts.theme import Chart
-from app.views import words
+from app.views import addresses, words
 from app.views.rates import Bucket, Funnel
 from storage.reads.acts import Mark
 from storage.reads.window import Window
@@ -125,8 +125,11 @@ def _compared(made: go.Figure, beside: Sequence[Bucket | None], at: Sequence[str
     )
 
 
-def funnel(steps: Sequence[Funnel]) -> Chart:
-    """Bars of what each tier answered and what went on to the next; widths are shares of eligible lookups."""
+def funnel(steps: Sequence[Funnel], query: Mapping[str, str]) -> Chart:
+    """Bars of what each tier answered and what went on to the next; widths are shares of eligible lookups.
+
+    query: the bar's part of the URL. The last of each bar's own data is the address of its lookups, for the click on it.
+    """
     made = theme.figure(height=60 + 34 * max(1, len(steps)), legend=False)
     made.add_bar(
         y=[theme.label(step.name) for step in steps],
@@ -136,7 +139,7 @@ def funnel(steps: Sequence[Funnel]) -> Chart:
         text=[f"{words.percent(step.share)} · {step.share.k:,}" for step in steps],
         textposition="outside",  # on a bar's own colour no text can be read
         cliponaxis=False,
-        customdata=[[f"{step.share.k:,} of {step.share.n:,}", words.interval(step.share)] for step in steps],
+        customdata=[[f"{step.share.k:,} of {step.share.n:,}", words.interval(step.share), address(step, query)] for step in steps],
         hovertemplate="%{y}: %{customdata[0]} (%{customdata[1]})<extra></extra>",
     )
     ticks = [0, 25, 50, 75, 100]
@@ -145,3 +148,8 @@ def funnel(steps: Sequence[Funnel]) -> Chart:
     made.update_yaxes(autorange="reversed", title=None)
     title = "Where eligible lookups were answered, tier by tier"
     return Chart(title, made, f"{title}: " + ", ".join(f"{step.name} {words.percent(step.share)}" for step in steps))
+
+
+def address(step: Funnel, query: Mapping[str, str]) -> str:
+    """Return the address of a step's lookups; '' where no filters show them."""
+    return addresses.lookups(query, step.filters) if step.filters else ""

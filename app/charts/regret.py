@@ -95,15 +95,20 @@ def course(points: Sequence[Point], window: Window, marks: Sequence[Mark] = ()) 
 
 
 def spaces(found: Findings) -> Chart:
-    """Miss ratio of LRU by space, with and without today's lifetime, and where the cache stands today."""
+    """Miss ratio of LRU by space, with and without today's lifetime, and where the cache stands today.
+
+    The last of each point's own data is its space, for the click on it; of `lifetimes` its lifetime.
+    """
     made = theme.figure(height=280)
-    money = [[words.money(point.saved.usd), regret.space_words(point.at, found)] for point in found.space_curve]
+    money = [[words.money(point.saved.usd), regret.space_words(point.at, found), regret.held(point.at)] for point in found.space_curve]
     made.add_scatter(
         x=[at for at, _ in found.lru_curve],
         y=[ratio * 100 for _, ratio in found.lru_curve],
-        mode="lines",
+        mode="lines+markers",  # a line alone takes no clicks
         name="no expiry",
         line={"color": theme.NEUTRAL, "dash": "dot", "width": 2},
+        marker={"size": 3},
+        customdata=[[regret.held(at)] for at, _ in found.lru_curve],
         hovertemplate="%{y:.1f} % missed",
     )
     made.add_scatter(
@@ -141,7 +146,12 @@ def lifetimes(found: Findings) -> Chart:
         line={"color": theme.ACCENT, "width": 2},
         marker={"size": 4},
         customdata=[
-            [words.age(point.at), words.money(point.saved.usd), "" if point.space is None else regret.space_words(point.space, found)]
+            [
+                words.age(point.at),
+                words.money(point.saved.usd),
+                "" if point.space is None else regret.space_words(point.space, found),
+                regret.held(point.at),
+            ]
             for point in found.ttl_curve
         ],
         hovertemplate="%{customdata[0]}: %{y:.1f} % missed, %{customdata[1]} saved, in %{customdata[2]}",
@@ -187,8 +197,8 @@ def _today(made: object, at: float, found: Findings) -> None:
         mode="markers",
         name="today, recorded",
         marker={"symbol": "diamond", "size": 12, "color": theme.OUTCOME_COLOURS["miss"], "line": {"width": 1, "color": "#ffffff"}},
-        customdata=[words.money(found.recorded.usd)],
-        hovertemplate="%{y:.1f} % missed, %{customdata} saved",
+        customdata=[[words.money(found.recorded.usd), regret.held(at)]],
+        hovertemplate="%{y:.1f} % missed, %{customdata[0]} saved",
     )
 
 

@@ -43,8 +43,7 @@ def hit_rates(view: Counters, window: Window, marks: Sequence[Mark]) -> bool:
             charts.hit_rates(drawn, window, unit, marks),
             rows=counters.bucket_rows(drawn),
             key=f"counters_{unit}",
-            on_point=filters.since,
-            step_ms=window.bucket_ms,
+            click=panels.on_time(filters.since, charts.worst_ms(drawn), step_ms=window.bucket_ms),
         )
     _rates(view)
     return True

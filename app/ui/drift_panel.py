@@ -1,15 +1,32 @@
-"""The drift between two windows, for its own page and for the Overview: what the worker computed, else computed once a minute at most."""
+"""The drift between two windows, for its own page and for the Overview, and its charts.
+
+It is what the worker computed, else computed once a minute at most.
+"""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from app.ui import filters, handles
+from app.charts import drift as charts
+from app.ui import filters, handles, panels
 from app.views import drift_ahead
-from app.views.drift import Drift
+from app.views.drift import Drift, Side
 from storage.reads.window import Scope, Window
 
 _KEPT_S = 60  # windows end with a minute: the next one asks anew in any case
+
+
+def charts_of(now: Side, before: Side) -> None:
+    """Draw both windows side by side; a click on a point leads to its lookups."""
+    query = filters.query("traces")
+    left, right = st.columns(2)
+    with left:
+        click = panels.on_address(charts.most_frequent(now, query), "Lookups of rank 1 now")
+        panels.chart(charts.ranks(now, before, query), rows=charts.rank_rows(now, before), key="ranks", click=click)
+    with right:
+        click = panels.on_address(charts.nearest(now, before, query), "Lookups of the fullest step now")
+        rows = charts.similarity_rows(now, before)
+        panels.chart(charts.similarities(now, before, query), rows=rows, key="similarities", click=click)
 
 
 class _Failed(Exception):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.charts import rates
-from app.ui import filters, handles, panels
+from app.ui import filters, handles, panels, tables
 from app.views import hit_rate, marks
+from app.views import rates as rates_view
 from app.views.hit_rate import HitRate, Loaded
 from app.views.why import Why
 from storage.reads.window import Window
@@ -32,5 +33,23 @@ def rate(view: HitRate, loaded: Loaded) -> list[dict[str, object]]:
         earlier=loaded.beside,
         compared=loaded.compared,
     )
-    panels.chart(chart, rows=rows, key="rate", on_point=filters.since, step_ms=view.window.bucket_ms)
+    click = panels.on_time(filters.since, rates_view.worst_ms(loaded.buckets), step_ms=view.window.bucket_ms)
+    panels.chart(chart, rows=rows, key="rate", click=click)
     return rows
+
+
+def outcomes(view: HitRate, loaded: Loaded, rows: list[dict[str, object]]) -> None:
+    """Draw what the lookups of each step became; rows: as `rate` returned them."""
+    click = panels.on_time(filters.since, rates_view.worst_ms(loaded.buckets))
+    panels.chart(rates.outcomes(loaded.buckets, view.window, view.marks), rows=rows, key="outcomes", click=click)
+
+
+def funnel(loaded: Loaded) -> None:
+    """Draw what each tier answered; a click on a bar leads to its lookups."""
+    if not loaded.funnel:
+        return
+    query = filters.query("traces")
+    missed = next((address for step in loaded.funnel if step.outcome == "miss" and (address := rates.address(step, query))), "")
+    click = panels.on_address(missed, "Lookups of the misses")
+    columns = {"share": tables.percent_bar("share")}
+    panels.chart(rates.funnel(loaded.funnel, query), rows=hit_rate.funnel_rows(loaded), key="funnel", columns=columns, click=click)

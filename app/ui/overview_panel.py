@@ -28,7 +28,8 @@ def draw(view: Overview, traffic: Traffic, selection: filters.Selection, answer:
     regret_panel.line(selection.scope, view.now_ms)
     marked = marks.with_changes(view.marks, answer.events, view.window)
     chart = rates.outcomes(traffic.buckets, view.window, marked)
-    panels.chart(chart, rows=overview_rows.outcome_rows(traffic), key="outcomes", on_point=panels.to_why)
+    click = panels.on_time(panels.to_why, rates_view.worst_ms(traffic.buckets))
+    panels.chart(chart, rows=overview_rows.outcome_rows(traffic), key="outcomes", click=click)
     left, right = st.columns([8, 5])
     with left:
         _movers(traffic, selection)
@@ -37,7 +38,8 @@ def draw(view: Overview, traffic: Traffic, selection: filters.Selection, answer:
     chrome.dials(overview_rows.share_dials(traffic))
     chrome.dials(overview_rows.other_dials(traffic))
     chart = latency.figure(traffic.latency, view.window, marked, late_ms=overview_rows.late_ms(traffic))
-    panels.chart(chart, rows=overview_rows.latency_rows(traffic), key="latency", on_point=panels.to_why, step_ms=traffic.latency.step_ms)
+    click = panels.on_time(panels.to_why, traffic.latency.worst_ms, step_ms=traffic.latency.step_ms)
+    panels.chart(chart, rows=overview_rows.latency_rows(traffic), key="latency", click=click)
 
 
 def four(view: Overview, traffic: Traffic, selection: filters.Selection) -> None:

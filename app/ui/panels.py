@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, cast
+from urllib.parse import parse_qsl, urlsplit
 
 import streamlit as st
 
@@ -12,10 +15,24 @@ from app.charts import theme
 from app.charts.theme import Chart
 from app.ui import arrival, filters, tables
 from app.ui.text import literal
-from app.views import definitions
+from app.views import definitions, words
 from storage.reads.window import MINUTE_MS
 
-_ASKED = "why_asked"  # set by to_why, taken when the chart has been drawn
+_ASKED = "page_asked"  # (page, query): set where a chart leads to another page, taken when it has been drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Click:
+    """What a click on a chart does, of which `definitions.CLICKS` tells. take: gets a selection, says whether there was one in it.
+
+    label, go: the same for the point that matters most, as a button beside the title, for whoever does not point; go None = no such point.
+    over_time: a region may be dragged over instead.
+    """
+
+    take: Callable[[Mapping[str, Any]], bool]
+    label: str
+    go: Callable[[], None] | None
+    over_time: bool = False
 
 
 def chart(
@@ -24,27 +41,46 @@ def chart(
     rows: Sequence[Mapping[str, Any]],
     key: str,
     columns: Mapping[str, Any] | None = None,
-    on_point: Callable[[int], None] | None = None,
-    step_ms: int = 0,
-    on_name: Callable[[str], None] | None = None,
+    click: Click | None = None,
 ) -> None:
-    """Draw title, figure and table twin; the definition is that of the key. on_point: called with the time (ms) that was clicked on.
+    """Draw title, figure and table twin; the definition is that of the key. click: None = nothing can be selected on it.
 
-    step_ms: points stand in the middle of steps of this length, and a click on one is of its step's start.
-    on_name: called with the name that was clicked on, the last of the point's own data; for charts that have no time.
     While the page's switch for it is on, a region dragged over becomes the time range instead: Streamlit takes no clicks on a chart on
     which regions are drawn.
     """
     told = definitions.chart(key)
     theme.axis_text(made.figure, st.context.theme.type)
-    st.markdown(f"**{literal(made.title)}**", help=literal(told) if told else None)
-    if on_point is not None:
-        _selectable(made, key=key, take=_taking(on_point, step_ms), region=filters.dragging())
-    elif on_name is not None:
-        _selectable(made, key=key, take=_naming(on_name), region=False)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(f"**{literal(made.title)}**", help=literal(told) if told else None, width="content")
+        if click is not None and click.go is not None:
+            label, icon = literal(click.label), ":material/arrow_forward:"
+            st.button(
+                label, icon=icon, key=f"{key}_worst", type="tertiary", on_click=click.go, help="As a click on that point of the chart"
+            )
+    if click is not None:
+        _selectable(made, key=key, take=click.take, region=click.over_time and filters.dragging())
     else:
         st.plotly_chart(made.figure, key=key, config=theme.CONFIG, alt=made.alt)
     tables.twin(rows, of=made.title, columns=columns, key=key)
+
+
+def on_time(go: Callable[[int], None], worst_ms: int | None, *, step_ms: int = 0, label: str = "Why since") -> Click:
+    """Return what leads from a time: go is called with the one (ms) that was clicked on, and a region becomes the time range.
+
+    step_ms: points stand in the middle of steps of this length, and a click on one is of its step's start.
+    """
+    told = "" if worst_ms is None else f"{label} {words.instant(worst_ms)[5:16]}"
+    return Click(_taking(go, step_ms), told, None if worst_ms is None else partial(go, worst_ms), over_time=True)
+
+
+def on_name(go: Callable[[str], None], best: str | None, label: str) -> Click:
+    """Return what takes the name that was clicked on, the last of the point's own data; '' is a name as well."""
+    return Click(_naming(go), label, None if best is None else partial(go, best))
+
+
+def on_address(best: str, label: str) -> Click:
+    """Return what leads to the address that was clicked on, the last of the point's own data; where that is '' nothing happens."""
+    return Click(_naming(_to), label, partial(_to, best) if best else None)
 
 
 def _taking(on_point: Callable[[int], None], step_ms: int) -> Callable[[Mapping[str, Any]], bool]:
@@ -95,12 +131,19 @@ def _selectable(made: Chart, *, key: str, take: Callable[[Mapping[str, Any]], bo
         st.rerun()  # the bar is drawn outside the refreshing fragment
     asked = st.session_state.pop(_ASKED, None)
     if asked is not None:
-        arrival.go("hit_rate", filters.query("hit_rate", **asked))
+        arrival.go(*asked)
+
+
+def _to(address: str) -> None:
+    """Go to an address of ours, `/page?query`. For a chart's callback."""
+    if address:
+        to = urlsplit(address)
+        st.session_state[_ASKED] = (to.path.strip("/"), dict(parse_qsl(to.query, keep_blank_values=True)))
 
 
 def to_why(at_ms: int) -> None:
     """Go from a point on another page's chart to "why did it change?", from that time on. For a chart's callback."""
-    st.session_state[_ASKED] = {"since": filters.minute(at_ms)}
+    st.session_state[_ASKED] = ("hit_rate", filters.query("hit_rate", since=filters.minute(at_ms)))
 
 
 def to_why_over(length_ms: int) -> Callable[[int], None]:
@@ -108,7 +151,8 @@ def to_why_over(length_ms: int) -> Callable[[int], None]:
 
     def go(at_ms: int) -> None:
         start, end = filters.minute(at_ms - 2 * length_ms), filters.minute(at_ms)
-        st.session_state[_ASKED] = {"range": filters.ABSOLUTE, "from": start, "to": end, "since": filters.minute(at_ms - length_ms)}
+        named = {"range": filters.ABSOLUTE, "from": start, "to": end, "since": filters.minute(at_ms - length_ms)}
+        st.session_state[_ASKED] = ("hit_rate", filters.query("hit_rate", **named))
 
     return go
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
+from app.analysis.regret import Findings
 from app.charts import regret as charts
 from app.ui import chrome, filters, handles, panels, states, tables
 from app.ui.text import literal
 from app.views import marks, regret, regret_past, regret_rows, words
 from app.views.regret import Regret
+from app.views.regret_rows import Curve
 from storage.reads.window import Scope, Window
 
 _DEFAULT = "24h"
@@ -83,8 +87,44 @@ def course(horizon: str, namespace: str | None, now_ms: int) -> None:
     found, failure = marks.load(handles.telemetry, handles.ops, shown, Scope(namespace=namespace))
     states.report([failure] if failure else [], (marks.ACTS,))
     columns = {name: tables.percent_bar(name) for name in ("least", "most")}
-    over = panels.to_why_over(regret_past.LENGTH_MS[horizon])
-    panels.chart(charts.course(points, shown, found), rows=regret_past.rows(points), key="course", columns=columns, on_point=over)
+    worst = max(points, key=lambda point: (point.ends.ratios[1], point.end_ms))
+    click = panels.on_time(panels.to_why_over(regret_past.LENGTH_MS[horizon]), worst.end_ms, label="Why until")
+    panels.chart(charts.course(points, shown, found), rows=regret_past.rows(points), key="course", columns=columns, click=click)
+
+
+def bracket(view: Regret) -> None:
+    """Draw the regret of each namespace; a click on one chooses it."""
+    most = view.chosen.namespace if view.chosen is not None else None
+    click = panels.on_name(show, most, f"Choose {words.name(most or '')}")
+    panels.chart(charts.bracket(view.rows), rows=regret_rows.namespace_rows(view), key="bracket", click=click)
+
+
+def curves(found: Findings) -> None:
+    """Draw misses by space and by lifetime, and beneath each what the value chosen on it would have changed. It stands in the URL."""
+    left, right = st.columns(2)
+    with left:
+        panels.chart(charts.spaces(found), rows=regret_rows.space_rows(found), key="spaces", click=_asks(found, "space"))
+        _what_if(found, "space")
+    with right:
+        panels.chart(charts.lifetimes(found), rows=regret_rows.lifetime_rows(found), key="lifetimes", click=_asks(found, "lifetime"))
+        _what_if(found, "lifetime")
+
+
+def _asks(found: Findings, curve: Curve) -> panels.Click:
+    """Return the click that chooses a value of a curve; beside it the least value that misses hardly more than the best."""
+    point = regret_rows.best(found, curve)
+    if point is None:
+        return panels.on_name(partial(_choose, curve), None, "")
+    return panels.on_name(partial(_choose, curve), regret.held(point.at), f"What if {regret_rows.value_words(found, curve, point)}")
+
+
+def _what_if(found: Findings, curve: Curve) -> None:
+    if told := regret_rows.what_if(found, curve, st.query_params.get(curve, "")):
+        st.markdown(literal(told))
+
+
+def _choose(curve: str, at: str) -> None:
+    st.query_params[curve] = at
 
 
 def waiting(view: Regret) -> bool:

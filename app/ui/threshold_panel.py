@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.admin import actions
 from app.charts import similarity
-from app.ui import acts, confirm, links, panels, states, tables
+from app.ui import acts, confirm, filters, links, panels, states, tables
 from app.ui.text import literal
 from app.views import labelled, thresholds, words
 from app.views.thresholds import Thresholds
@@ -58,8 +58,10 @@ def explore(view: Thresholds, namespace: str) -> None:
 
 
 def _similarities(view: Thresholds, in_force: float | None, moved: float | None) -> None:
-    chart = similarity.histogram(view.candidates, in_force=in_force, moved=moved)
-    panels.chart(chart, rows=similarity.table(view.candidates), key="similarity")
+    query = filters.query("traces")
+    chart = similarity.histogram(view.candidates, query, in_force=in_force, moved=moved)
+    click = panels.on_address(similarity.nearest(view.candidates, query, in_force=in_force, moved=moved), "Lookups not served, the nearest")
+    panels.chart(chart, rows=similarity.table(view.candidates), key="similarity", click=click)
 
 
 def _pairs(view: Thresholds, title: str, ids: Sequence[int]) -> None:

@@ -31,7 +31,7 @@ def search(reasons: list[str]) -> Search:
             label_visibility="collapsed",
             icon=":material/search:",
             max_chars=200,
-            width=300,
+            width=260,
         )
         outcome = st.selectbox(
             "Outcome",
@@ -61,9 +61,26 @@ def search(reasons: list[str]) -> Search:
             bind="query-params",
             placeholder="At least … ms",
             label_visibility="collapsed",
-            width=160,
+            width=150,
         )
-    return Search(outcome=names.get(outcome or "", ""), reason=reason or "", text=text or "", min_ms=slow or 0.0)
+        near = tuple(
+            st.number_input(
+                f"Similarity {end}",
+                min_value=-1.0,
+                max_value=1.0,
+                value=None,
+                step=0.01,
+                format="%.4f",
+                key=f"similarity_{end}",
+                bind="query-params",
+                placeholder=f"Similarity {end}",
+                label_visibility="collapsed",
+                width=150,
+            )
+            for end in ("from", "to")
+        )
+    low, high = near
+    return Search(names.get(outcome or "", ""), reason or "", text or "", slow or 0.0, similarity_from=low, similarity_to=high)
 
 
 def picked() -> str:

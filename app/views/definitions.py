@@ -20,11 +20,6 @@ _ENDS: Final = (
 )
 _DURATION: Final = "The whole request, upstream included: median, and below what 95 of 100 lie. Errors are left out."
 
-_POINTED: Final = (
-    "Click on a point or a bar to see why the hit rate changed since then; with Drag a range on, drag over a region to make it the "
-    "time range."
-)
-
 DIALS: Final[dict[str, str]] = {
     "Hit rate": (
         "Hits / (hits + coalesced + misses), traffic of the response cache only. Bypasses and errors are not in it. The change is "
@@ -102,26 +97,51 @@ DIALS: Final[dict[str, str]] = {
 
 CHARTS: Final[dict[str, str]] = {
     "calibration": "Labelled pairs by fifths of the score's probability, out of fold, and the share of each that people said serves.",
-    "outcomes": (f"Lookups that began in each step, by what became of them. The last step is pale while late data may come. {_POINTED}"),
+    "outcomes": "Lookups that began in each step, by what became of them. The last step is pale while late data may come.",
     "rate": (
         "Hits / (hits + coalesced + misses) of the lookups that began in each step; a step without any is a gap. "
-        f"Dashed: the compared period, moved to stand beside. Hollow: late data may still come. {_POINTED}"
+        "Dashed: the compared period, moved to stand beside. Hollow: late data may still come."
     ),
-    "latency": f"{_DURATION} From sketches that are within 1 %. Hollow: late data may still come. {_POINTED}",
+    "latency": f"{_DURATION} From sketches that are within 1 %. Hollow: late data may still come.",
     "funnel": "Eligible lookups by what answered them, end to end. In the table also the share of those that came as far as each tier.",
     "ranks": "Share of a window's lookups that its most frequent prompt has, the second, and so on.",
     "similarities": "Shares of lookups with a candidate, by its similarity; exact hits have none.",
-    "bracket": f"{_ENDS} Click on a line to see that namespace.",
-    "course": (
-        "What a perfect cache would have won, least and most, as part of the lookups of the time that ended there. Click "
-        "on a point to see why the hit rate changed in that time."
-    ),
+    "bracket": _ENDS,
+    "course": "What a perfect cache would have won, least and most, as part of the lookups of the time that ended there.",
     "spaces": "Misses of the recorded stream, replayed with less or more space; lookups served by another key's entry are left out.",
     "lifetimes": "Misses of the recorded stream, replayed with shorter and longer lifetimes and no limit of space.",
     "granularity": "Tokens of the prefill that a cache of such units would save of the trace, and prompts that would find a unit.",
     "similarity": "Lookups with a candidate, by its similarity and what became of them. A candidate may serve at the threshold or above.",
     "waterfall": "Spans as long as they took, in the order of the calls; steps of the lookup inside it.",
-    "counters": f"Hits / queries by which the counters grew in each step. A step without a query or without a reading is a gap. {_POINTED}",
+    "counters": "Hits / queries by which the counters grew in each step. A step without a query or without a reading is a gap.",
+}
+
+_SINCE: Final = (
+    "Click on a point or a bar to see why the hit rate changed since then; with Drag a range on, drag over a region to make it the "
+    "time range."
+)
+
+# What a click on each chart does. Over time: why the hit rate changed. A bar of a part: that part's lookups, or the part itself. Over
+# another axis: the lookups of that point, or what its value would have changed.
+CLICKS: Final[dict[str, str]] = {
+    "outcomes": _SINCE,
+    "rate": _SINCE,
+    "latency": _SINCE,
+    "counters": _SINCE,
+    "course": "Click on a point to see why the hit rate changed in that time.",
+    "bracket": "Click on a line to see that namespace.",
+    "funnel": "Click on a bar to see its lookups.",
+    "ranks": "Click on a point to see the lookups of that prompt.",
+    "similarities": "Click on a point to see that window's lookups with a candidate as near.",
+    "similarity": "Click on a bar to see its lookups.",
+    "spaces": "Click on a point to see what so much space would have changed, and where it is set.",
+    "lifetimes": "Click on a point to see what such a lifetime would have changed, and where it is set.",
+}
+# And on these nothing, because nothing more is known of their points.
+UNSELECTABLE: Final[dict[str, str]] = {
+    "calibration": "A point is a fifth of the labelled pairs, which the page lists by similarity, and not by what the score said of them.",
+    "granularity": "The trace was brought as a file, and nothing of it is kept.",
+    "waterfall": "A trace's spans are where the other charts lead to; the table has all that is known of each.",
 }
 
 COLUMNS: Final[dict[str, str]] = {
@@ -303,8 +323,9 @@ def dial(label: str) -> str:
 
 
 def chart(key: str) -> str:
-    """Return what a chart's numbers are; a key's first word counts: `counters_tokens`."""
-    return CHARTS.get(key.split("_", maxsplit=1)[0], "")
+    """Return what a chart's numbers are, and what a click on it does; a key's first word counts: `counters_tokens`."""
+    name = key.split("_", maxsplit=1)[0]
+    return f"{CHARTS.get(name, '')} {CLICKS.get(name, '')}".strip()
 
 
 def column(heading: str) -> str:

@@ -34,6 +34,7 @@ _SEASONS_MS = (86_400_000, 604_800_000, 1_209_600_000)  # a day, a week, two wee
 class Side:
     """One window's mix, from one lookup in `stride`. largest: counts of its 100 most frequent prompts. clusters: None where none are.
 
+    prompts: the hashes of these, in the same order; none in what an earlier version computed ahead.
     rarefied_bits, rarefied_cluster_bits: entropy at the n of the smaller window, so that the two may be compared.
     """
 
@@ -45,6 +46,7 @@ class Side:
     rarefied_cluster_bits: float | None
     similarities: tuple[float, ...]
     stride: int = 1
+    prompts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,15 +248,17 @@ def _side(window: Window, mix: Mix, group: Mapping[str, str], equal: int) -> Sid
     grouped = Counter(group[row.prompt_hash] for row in mix.rows)
     one, many = list(counts.values()), list(grouped.values())
     clustered = any(group[name] != name for name in counts)
+    largest = counts.most_common(MOST_RANKS)
     return Side(
         window,
-        tuple(sorted(one, reverse=True)[:MOST_RANKS]),
+        tuple(n for _, n in largest),
         entropy(one),
         entropy(many) if clustered else None,
         rarefied(one, equal) if equal else None,
         rarefied(many, equal) if equal and clustered else None,
         tuple(row.similarity for row in mix.rows if row.similarity is not None),
         mix.stride,
+        tuple(name for name, _ in largest),
     )
 
 

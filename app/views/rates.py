@@ -33,6 +33,12 @@ class Bucket:
     provisional: bool
 
 
+def worst_ms(buckets: Sequence[Bucket]) -> int | None:
+    """Return the start of the bucket whose hit rate is surely the lowest, by its interval's upper end; None where none has a rate."""
+    known = [(share.high_ratio, bucket.at_ms) for bucket in buckets if (share := bucket.counts.hit_rate) is not None]
+    return min(known)[1] if known else None
+
+
 def part_of(whole: Counts, part: Counts) -> Counts:
     """Return a part's counts, of which no share is told where what came of the whole is skewed: how it was kept is known of all alone."""
     return replace(part, sampled=(Sampled(None, "", part.total),)) if whole.skewed else part
@@ -191,12 +197,14 @@ class Funnel:
     """What answered: a tier, another's miss, or the upstream. outcome: the colour's; '' = neutral.
 
     share: of all eligible lookups (end to end). asked: of those that came as far as this; None = it asks nobody.
+    filters: those of Traces that show its lookups; None = none do.
     """
 
     name: str
     outcome: str
     share: Share
     asked: Share | None = None
+    filters: Mapping[str, str] | None = None
 
 
 # Misses that were never looked up by similarity: they did not come to the vector tier.
@@ -229,12 +237,13 @@ def funnel(cells: Sequence[Cell], *, cache_kind: str = RESPONSE) -> tuple[Funnel
         if share and (share.k or tier in TIERS):
             asked = wilson(k, came) if tier in TIERS else None
             name = f"{words.one_line(tier, 48) or 'unnamed'} tier"
-            steps.append(Funnel(name, "semantic_hit" if tier == "vector" else "exact_hit", share, asked))
+            filters = None if tier == _THE_REST else {"tier": tier or words.UNNAMED}
+            steps.append(Funnel(name, "semantic_hit" if tier == "vector" else "exact_hit", share, asked, filters))
         left -= k
     for name, outcome in (("another's miss (coalesced)", "coalesced"), ("upstream (miss)", "miss")):
         share = wilson(sum(cell.lookups for cell in mine if cell.outcome == outcome), eligible)
         if share:
-            steps.append(Funnel(name, outcome, share))
+            steps.append(Funnel(name, outcome, share, filters={"outcome": words.OUTCOME_NAMES[outcome]}))
     return tuple(steps)
 
 
@@ -268,6 +277,12 @@ class LatencyView:
     step_ms: int
     stride: int
     unit: str = "minute"
+
+    @property
+    def worst_ms(self) -> int | None:
+        """The start of the bucket in which requests took longest, by the 95th percentile."""
+        known = [(bucket.p95_ms, bucket.at_ms) for bucket in self.buckets if bucket.p95_ms is not None]
+        return max(known)[1] if known else None
 
 
 _NO_HIT = ("coalesced", "miss", "bypass")  # errors end early or late for their own reasons, and are left out

@@ -240,6 +240,11 @@ def space_words(space: float, found: Findings) -> str:
     return words.size(round(space)) if found.known.unit == "bytes" else words.many(round(space), "entry", "entries")
 
 
+def held(at: float) -> str:
+    """Return a space or a lifetime as the URL has it."""
+    return f"{at:.0f}"
+
+
 def range_words(low: float | None, high: float | None, told: Callable[[float | None], str]) -> str:
     """Return `a to b`, `up to b` where a is nothing, or one of them when both read the same; `no data` where neither is known."""
     ends = list(dict.fromkeys((told(low), told(high))))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Literal
 
-from app.analysis.regret import Findings, Knob
+from app.analysis.regret import CurvePoint, Findings, Knob
 from app.views import words
 from app.views.regret import POLICY_NAMES, Regret, Row, by_prize, gain_words, hits_words, knob_words, range_words, space_words
 
@@ -50,6 +51,7 @@ def past_rows(view: Regret) -> list[dict[str, Any]]:
     ]
 
 
+Curve = Literal["space", "lifetime"]
 _WHERE = {
     "keep": "store_bytes, or maxmemory of Redis",
     "lifetime": "ttl_s, or the namespace's policy",
@@ -121,6 +123,47 @@ def lifetime_rows(found: Findings) -> list[dict[str, Any]]:
         }
         for point in found.ttl_curve
     ]
+
+
+def what_if(found: Findings, curve: Curve, held: str) -> str:
+    """Return in words what the replay says of the point of a curve that is nearest to what the URL holds; '' where it holds no number."""
+    points = found.space_curve if curve == "space" else found.ttl_curve
+    try:
+        wanted = float(held)
+    except ValueError:
+        return ""
+    if not points or not 0 < wanted < math.inf:
+        return ""
+
+    def nearest(to: float) -> CurvePoint:
+        return min(points, key=lambda point: abs(math.log(max(point.at, 1e-9) / to)))
+
+    def called(point: CurvePoint) -> str:
+        return f"a {curve} of {value_words(found, curve, point)}"
+
+    point, today = nearest(wanted), nearest(max(found.capacity if curve == "space" else found.ttl_ms, 1e-9))
+    missed = f"With {called(point)}, {words.ratio(point.miss_ratio)} would be missed"
+    where = f"It is set by {_WHERE['keep' if curve == 'space' else 'lifetime']}"
+    where += ", for all namespaces together." if curve == "space" else f": ttl_s = {point.at / 1000:.0f}."
+    if point is today:
+        return f"{missed} in the replay: that is where it stands today. {where}"
+    hits = point.saved.hits - today.saved.hits
+    usd = None if point.saved.usd is None or today.saved.usd is None else point.saved.usd - today.saved.usd
+    more = f"{words.count(round(abs(hits)))} hits {'more' if hits >= 0 else 'fewer'}"
+    money = "" if usd is None else f", {words.money(abs(usd))} {'more' if usd >= 0 else 'less'} saved"
+    space = "" if point.space is None or curve == "space" else f", in {space_words(point.space, found)}"
+    return f"{missed} instead of {words.ratio(today.miss_ratio)} with {called(today)}: {more}{money}{space}. {where}"
+
+
+def value_words(found: Findings, curve: Curve, point: CurvePoint) -> str:
+    return space_words(point.at, found) if curve == "space" else words.age(point.at)
+
+
+def best(found: Findings, curve: Curve) -> CurvePoint | None:
+    """Return the least of the points of a curve that miss no more than a hundredth of the lookups beyond its best one."""
+    points = found.space_curve if curve == "space" else found.ttl_curve
+    least = min((point.miss_ratio for point in points), default=0.0)
+    return min((point for point in points if point.miss_ratio <= least + 0.01), key=lambda point: point.at, default=None)
 
 
 def notes(row: Row) -> list[str]:

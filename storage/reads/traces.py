@@ -24,12 +24,22 @@ MOST_SPANS = 20_000  # what a page lays out in about a second
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Narrows a list of lookups. text: an id (trace, entry, candidate) or a part of the prompt. Empty = no condition."""
+    """Narrows a list of lookups. text: an id (trace, entry, candidate) or a part of the prompt. Empty = no condition.
+
+    similarity_from, similarity_to: cosine of the candidate, both ends included; a lookup without a candidate has none. None = no condition.
+    """
 
     outcome: str = ""
     reason: str = ""
     text: str = ""
     min_ms: float = 0.0
+    similarity_from: float | None = None
+    similarity_to: float | None = None
+
+    @property
+    def by_row(self) -> bool:
+        """Whether rows have to be read to find what matches: neither an index nor a rollup knows it."""
+        return bool(self.text.strip()) or self.min_ms > 0 or not (self.similarity_from is None and self.similarity_to is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,7 @@ _FOUND = tuple(field.name for field in fields(Found))
 class Page:
     """At most `limit` lookups, the newest first. more: there are others before the last one.
 
-    from_ms: what is older was not searched for the text or the duration; None = all of the window was.
+    from_ms: what is older was not searched for the text, the duration or the similarity; None = all of the window was.
     """
 
     rows: tuple[Found, ...]
@@ -72,7 +82,7 @@ class Page:
 def find(conn: Connection, window: Window, scope: Scope, search: Search, *, limit: int = 200, most_passed: int = MOST_PASSED) -> Page:
     """Return the newest lookups that match. A whole trace id is found in any window.
 
-    most_passed: a text or a duration is looked for among those of the newest so many lookups that are in the scope.
+    most_passed: a text, a duration or a similarity is looked for among those of the newest so many lookups that are in the scope.
     """
     whole = _hex(search.text)
     if whole is not None and len(whole) == 16 and _traced(conn, whole):
@@ -97,7 +107,7 @@ def _any(conn: Connection, window: Window, scope: Scope, search: Search) -> bool
 
 def _searched(conn: Connection, window: Window, scope: Scope, search: Search, most_passed: int) -> tuple[Window, int | None]:
     """Return the part of the window that is searched, and its start where that is not the window's. A text is looked for row by row."""
-    if not search.text.strip() and search.min_ms <= 0:
+    if not search.by_row:
         return window, None
     # Only the namespace has an index: of a rare tenant's lookups the newest may lie far apart.
     number = most_passed if scope.namespace is None else most_passed // _DEARER
@@ -121,6 +131,10 @@ def _matching(window: Window, scope: Scope, search: Search) -> ColumnElement[boo
         clauses.append(lookups.c.reason == search.reason)
     if search.min_ms > 0:
         clauses.append(lookups.c.duration_ms >= search.min_ms)
+    if search.similarity_from is not None:
+        clauses.append(lookups.c.similarity >= search.similarity_from)
+    if search.similarity_to is not None:
+        clauses.append(lookups.c.similarity <= search.similarity_to)
     text = search.text.strip()
     if text:
         wanted = [lookups.c.prompt.contains(text, autoescape=True)]

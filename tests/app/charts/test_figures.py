@@ -44,7 +44,7 @@ def _charts() -> dict[str, Chart]:
     return {
         "outcomes": rates.outcomes(BUCKETS, WINDOW, MARKS),
         "hit_rate": rates.hit_rate(BUCKETS, WINDOW, MARKS),
-        "funnel": rates.funnel(steps),
+        "funnel": rates.funnel(steps, {"range": "1h"}),
         "latency": latency.figure(LatencyView(side, side, took, WINDOW.bucket_ms, 1), WINDOW),
         "waterfall": waterfall.figure(Trace("ab" * 16, START, 30.0, BARS, (), (), (), drawn=BARS)),
     }

@@ -1,5 +1,7 @@
 """The similarity histogram: what is in which bar, and where the lines stand."""
 
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 
 from app.charts import similarity
@@ -15,7 +17,7 @@ ROWS = [
 
 
 def _bars(rows: list[CandidateRow], in_force: float | None = 0.9, moved: float | None = 0.9) -> dict[str, int]:
-    made = similarity.histogram(rows, in_force=in_force, moved=moved)
+    made = similarity.histogram(rows, {}, in_force=in_force, moved=moved)
     return {bar.name: int(sum(bar.y)) for bar in made.figure.data}
 
 
@@ -34,9 +36,20 @@ def test_any_window_can_be_drawn(rows: list[CandidateRow]) -> None:
 
 def test_two_lines_only_when_the_threshold_was_moved() -> None:
     texts = [
-        [note.text for note in similarity.histogram(ROWS, in_force=0.9, moved=moved).figure.layout.annotations] for moved in (0.9, 0.92)
+        [note.text for note in similarity.histogram(ROWS, {}, in_force=0.9, moved=moved).figure.layout.annotations] for moved in (0.9, 0.92)
     ]
     assert texts == [["in force 0.9000"], ["in force 0.9000", "moved 0.9200"]]
+
+
+def test_a_bar_leads_to_its_lookups() -> None:
+    served, *_ = similarity.histogram(ROWS, {"namespace": "faq"}, in_force=0.9, moved=None).figure.data
+    led = [parse_qs(urlsplit(row[-1]).query) for row, n in zip(served.customdata, served.y, strict=True) if n]
+    assert [(one["namespace"], one["outcome"]) for one in led] == [(["faq"], ["semantic hit"])] * 2
+    assert [float(one["similarity_from"][0]) <= at for one, at in zip(led, (0.95, 1.0), strict=True)] == [True, True]
+    assert ["similarity_to" in one for one in led] == [True, False]  # 1.0000001 is in the last
+    nearest = parse_qs(urlsplit(similarity.nearest(ROWS, {}, in_force=0.9, moved=None)).query)
+    assert float(nearest["similarity_from"][0]) <= 0.93 <= float(nearest["similarity_to"][0])
+    assert similarity.nearest(ROWS[:2], {}, in_force=0.9, moved=None) == ""
 
 
 def test_table_twin_counts_the_same_lookups() -> None:

@@ -74,9 +74,13 @@ def texts(stores: tuple[Store, Store], window: Window = HOUR) -> list[str]:
     for figure in (
         rates.outcomes(front.traffic.buckets, window),
         rates.hit_rate(rate.loaded.buckets, window, break_even=rate.loaded.worth.ms.break_even_ratio),
-        rates.funnel(rate.loaded.funnel),
+        rates.funnel(rate.loaded.funnel, {}),
         latency.figure(front.traffic.latency, window),
-        *(() if moved.now is None or moved.before is None else (ranks(moved.now, moved.before), similarities(moved.now, moved.before))),
+        *(
+            ()
+            if moved.now is None or moved.before is None
+            else (ranks(moved.now, moved.before, {}), similarities(moved.now, moved.before, {}))
+        ),
     ):
         assert "NaN" not in figure.figure.to_json(), figure.title
     told = [traces.sentence(listing, "this time"), senders.sentence, counters.sentence(counted), nothing.sentence]

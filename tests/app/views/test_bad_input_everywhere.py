@@ -167,7 +167,7 @@ def pages(wired: Wiring, namespace: str) -> Shown:
     shown.tables |= {"panels": drift_rows.panel_rows(moved), "findings": drift_rows.finding_rows(moved.findings)}
     shown.tables |= {f"kinds {title}": drift_rows.kind_rows(found) for title, found in drift_rows.lists(moved)}
     if moved.now is not None and moved.before is not None and moved.now.entropy is not None:
-        shown.charts += [drift_charts.ranks(moved.now, moved.before), drift_charts.similarities(moved.now, moved.before)]
+        shown.charts += [drift_charts.ranks(moved.now, moved.before, {}), drift_charts.similarities(moved.now, moved.before, {})]
     shown.tables |= {"parts": why_rows.part_rows(answer), "explained": why_rows.segment_rows(answer, {})}
     shown.told |= {"overview": front.sentence, "hit rate": rate.sentence, "drift": moved.sentence, "why": why_rows.headline(answer)}
     shown.models |= {"overview": front, "hit rate": rate, "drift": moved, "why": answer}
@@ -187,7 +187,7 @@ def _rates(shown: Shown, traffic: overview.Traffic, loaded: hit_rate.Loaded) -> 
         rates.outcomes(traffic.buckets, HOUR),
         latency.figure(traffic.latency, HOUR),
         rates.hit_rate(loaded.buckets, HOUR, break_even=loaded.worth.ms.break_even_ratio, earlier=loaded.beside, compared=loaded.compared),
-        rates.funnel(loaded.funnel),
+        rates.funnel(loaded.funnel, {}),
     ]
 
 
@@ -235,7 +235,7 @@ def _policies(shown: Shown, wired: Wiring, engine: Callable[[], EngineAdapter], 
     }
     shown.told |= {"thresholds": judged.sentence, "choice": choice.sentence, "moved": thresholds.consequence(moved)}
     shown.told |= {"holdout": holdout.sentence(held), "notes": " ".join([*thresholds.notes(judged), *labelled.advice(judged)])}
-    shown.charts.append(similarity.histogram(judged.candidates, in_force=0.9, moved=0.85))
+    shown.charts.append(similarity.histogram(judged.candidates, {}, in_force=0.9, moved=0.85))
 
 
 def _telemetry(shown: Shown, wired: Wiring, engine: Callable[[], EngineAdapter]) -> None:

@@ -81,6 +81,19 @@ def test_every_chart_has_a_definition() -> None:
     assert {key.partition("_")[0] for key in keys} == set(definitions.CHARTS)
 
 
+def test_a_click_on_every_chart_does_something_or_the_table_says_why_not() -> None:
+    """A chart is told to be selectable exactly where it is."""
+    acting = set()
+    for call in calls("chart", "app/ui", "pages"):
+        given = {keyword.arg: ast.unparse(keyword.value).removeprefix("f").strip("'\"") for keyword in call.keywords}
+        if "key" in given:
+            acting.add((given["key"].partition("_")[0], "click" in given))
+    assert {name for name, click in acting if not click} == set(definitions.UNSELECTABLE)
+    assert {name for name, click in acting if click} == set(definitions.CLICKS)
+    assert not set(definitions.CLICKS) & set(definitions.UNSELECTABLE)
+    assert set(definitions.CLICKS) | set(definitions.UNSELECTABLE) == set(definitions.CHARTS)
+
+
 @pytest.mark.parametrize("own", [None, tables.percent_bar("hit rate")])
 def test_a_column_tells_its_definition_unless_it_has_one_of_its_own(own: object) -> None:
     told = tables.configured(pd.DataFrame([{"hit rate": 1.0, "namespace": "faq"}]).columns, {} if own is None else {"hit rate": own})

@@ -240,3 +240,17 @@ def test_regret_of_a_part_of_the_traffic_says_that_it_is_of_the_whole() -> None:
     assert regret.whole_note(Scope()) == regret.whole_note(Scope(namespace="faq")) == ""
     assert regret.whole_note(Scope(namespace="faq", tenant="acme")) == "of the whole namespace, not of this tenant alone"
     assert regret.whole_note(Scope(model="m", source="s")) == "of all namespaces, not of this model and sender alone"
+
+
+def test_a_value_of_a_curve_says_what_it_would_have_changed(found: analysis.Findings) -> None:
+    shortest = found.ttl_curve[0]
+    told = regret_rows.what_if(found, "lifetime", regret.held(shortest.at))
+    assert told.startswith(f"With a lifetime of {words.age(shortest.at)}, {words.ratio(shortest.miss_ratio)} would be missed instead of ")
+    assert f"ttl_s = {shortest.at / 1000:.0f}" in told
+    assert "where it stands today" in regret_rows.what_if(found, "lifetime", regret.held(found.ttl_ms))
+    assert "store_bytes" in regret_rows.what_if(found, "space", "1")
+    for junk in ("", "nan", "inf", "-1", "0", "x", "1e999"):
+        assert regret_rows.what_if(found, "space", junk) == ""
+    best = regret_rows.best(found, "lifetime")
+    assert best is not None
+    assert best.miss_ratio <= min(point.miss_ratio for point in found.ttl_curve) + 0.01

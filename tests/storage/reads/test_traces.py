@@ -55,6 +55,20 @@ def test_all_of_the_window_is_searched_where_it_holds_no_more(store: Store) -> N
     assert (len(found.rows), found.from_ms, len(other.rows), other.from_ms) == (10, None, 0, None)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "found"), [(None, None, 4), (0.9, None, 2), (None, 0.9, 2), (0.8, 0.9, 2), (0.91, 0.92, 0), (1.0, None, 1)]
+)
+def test_lookups_are_found_by_their_candidates_similarity(tmp_path: Path, low: float | None, high: float | None, found: int) -> None:
+    opened = open_telemetry(settings(tmp_path), write=True)
+    near = (None, 0.8, 0.9, 1.0000001)
+    made = [Made(number, start_ns=START_NS + number, extra={"similarity": one} if one else {}) for number, one in enumerate(near)]
+    spans.write(opened, [batch(*made)], now_ms=START_MS)
+    with opened.read() as conn:
+        page = traces.find(conn, WINDOW, Scope(), Search(similarity_from=low, similarity_to=high))
+    assert len(page.rows) == found
+    opened.close()
+
+
 @pytest.mark.parametrize("outcome", [*RARE, "exact_hit", "miss"])
 def test_a_rare_outcome_is_found_without_a_look_at_the_others(tmp_path: Path, outcome: str) -> None:
     opened = open_telemetry(settings(tmp_path), write=True)
