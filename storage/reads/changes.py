@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, select
@@ -100,28 +101,43 @@ class Segments:
 
 
 _VERSIONS = ("namespace", "model", "model_version", "policy_version", "switch", "threshold", "generation")
+_READ = (*DIMENSIONS[:-1], "source_id", *(name for name in _VERSIONS if name not in DIMENSIONS))
+_dimensions_of, _version_of = itemgetter(*range(len(DIMENSIONS))), itemgetter(*(_READ.index(name) for name in _VERSIONS))
 _MOST_VERSIONS = 2_000
 
 
 def segments(conn: Connection, window: Window, scope: Scope) -> Segments:
-    """Return the window's lookups by every dimension, and the states they were made in, of one sample.
-
-    By both at once there may be a group for each lookup, of many columns: grouping them twice is faster.
-    """
+    """Return the window's lookups by every dimension, and the states they were made in: of one read of the sample."""
     number, mine = sample(conn, window, scope, most=MOST_LOOKUPS)
+    columns = [lookups.c[name] for name in _READ]
+    hit, eligible = (func.sum(func.iif(lookups.c.outcome.in_(outcomes), 1, 0)) for outcomes in (HITS, ELIGIBLE))
+    query = select(*columns, func.min(lookups.c.at_ms), func.max(lookups.c.at_ms), func.count(), hit, eligible)
+    counts: dict[tuple[Any, ...], tuple[int, int]] = {}
+    states: dict[tuple[Any, ...], list[int]] = {}
+    for row in conn.execute(query.where(mine).group_by(*columns)).all():  # with very many tenants a row for nearly each lookup
+        *_, first_ms, last_ms, n, hits, of = row
+        if of:
+            key = _dimensions_of(row)
+            held = counts.get(key)
+            counts[key] = (hits, of) if held is None else (held[0] + hits, held[1] + of)
+        seen = states.setdefault(_version_of(row), [first_ms, last_ms, 0])
+        seen[0] = min(seen[0], first_ms)
+        seen[1] = max(seen[1], last_ms)
+        seen[2] += n
+    ranked = sorted(states.items(), key=lambda item: (-item[1][2], repr(item[0])))[:_MOST_VERSIONS]
+    rows: list[tuple[Any, ...]] = [(*state, *seen) for state, seen in ranked]
+    return Segments(_named(conn, counts), tuple(Versions(*row) for row in rows), number)
+
+
+def _named(conn: Connection, counts: Mapping[tuple[Any, ...], tuple[int, int]]) -> dict[tuple[str, ...], tuple[int, int]]:
+    """Return the counts by the senders' names, which several of them may share, in place of their ids."""
     names = {row[0]: f"{row[1]} {row[2]}".strip() for row in conn.execute(select(senders.c.id, senders.c.service, senders.c.instance))}
-    columns = [lookups.c[name] for name in (*DIMENSIONS[:-1], "source_id")]
-    hits = func.sum(func.iif(lookups.c.outcome.in_(HITS), 1, 0))
-    query = select(*columns, hits, func.count()).where(mine, lookups.c.outcome.in_(ELIGIBLE)).group_by(*columns)
     found: dict[tuple[str, ...], tuple[int, int]] = {}
-    for *values, sender, k, n in conn.execute(query).all():
+    for (*values, sender), (hits, of) in counts.items():
         key = (*values, names.get(sender, str(sender)))
-        found[key] = (k + found[key][0], n + found[key][1]) if key in found else (k, n)
-    columns = [lookups.c[name] for name in _VERSIONS]
-    states = select(*columns, func.min(lookups.c.at_ms), func.max(lookups.c.at_ms), func.count()).where(mine).group_by(*columns)
-    width = len(_VERSIONS)
-    rows: list[Any] = sorted(conn.execute(states).all(), key=lambda row: (-row[-1], repr(tuple(row[:width]))))
-    return Segments(found, tuple(Versions(*row) for row in rows[:_MOST_VERSIONS]), number)
+        held = found.get(key)
+        found[key] = (hits, of) if held is None else (held[0] + hits, held[1] + of)
+    return found
 
 
 EMBEDDED = ("semantic_hit", "miss")  # outcomes of lookups that may have had a candidate by similarity
