@@ -80,6 +80,7 @@ def _shoot(  # noqa: PLR0917 - one caller
     if wide > 1:
         faults.append(f"the page is {wide} px wider than {width}")
     path.parent.mkdir(parents=True, exist_ok=True)
+    tab.wait_for_function(_SETTLED)  # a page that reads again is pale
     tab.screenshot(path=str(path))
     context.close()
     return faults
