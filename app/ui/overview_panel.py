@@ -17,7 +17,8 @@ from storage.reads.window import Window
 
 
 def load(selection: filters.Selection, window: Window, now_ms: int, answer: Why) -> Overview:
-    return overview.load(handles.telemetry, handles.ops, handles.engine, selection.question(window, now_ms), answer)
+    drifted = drift_panel.load(selection, window).bad
+    return overview.load(handles.telemetry, handles.ops, handles.engine, selection.question(window, now_ms), answer, drifted=drifted)
 
 
 def draw(view: Overview, traffic: Traffic, selection: filters.Selection, answer: Why) -> None:

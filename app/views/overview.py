@@ -77,8 +77,13 @@ def load(
     engine: Callable[[], EngineAdapter],
     asked: Question,
     answer: why.Why | None = None,
+    *,
+    drifted: bool = False,
 ) -> Overview:
-    """Return the page. Each source may fail on its own; what fails is named. answer: why the hit rate changed, told below its head."""
+    """Return the page. Each source may fail on its own; what fails is named.
+
+    answer: why the hit rate changed, told below its head. drifted: the page Drift has bad news of the same lookups.
+    """
     hides = "hit rates, entropy, drift, requests, durations and savings"
     read = attempt(TELEMETRY, lambda: _traffic(telemetry(), asked), hides=hides)
     marked, unmarked = marks.load(telemetry, ops, asked.window, asked.scope)
@@ -86,7 +91,7 @@ def load(
     unread = [Health(ACTS, "failed", "does not answer")] if unmarked and not unmarked.missing else []
     senders = read.value.sources if read.value else ()
     health = (*_engine_health(state, asked.now_ms), *unread, *_source_health(senders, asked.now_ms))
-    sentence, bad = _sentence(read.value, marked, health, asked, answer)
+    sentence, bad = _sentence(read.value, marked, health, asked, answer, drifted=drifted)
     if read.failure:
         unknown = "The telemetry database does not answer: what the cache did is not known here"
         trouble = _trouble(health)
@@ -209,7 +214,7 @@ def quiet_ms(extent: Extent, asked: Question) -> int:
 
 
 def _sentence(
-    traffic: Traffic | None, marks: Sequence[Mark], health: Sequence[Health], asked: Question, answer: why.Why | None
+    traffic: Traffic | None, marks: Sequence[Mark], health: Sequence[Health], asked: Question, answer: why.Why | None, *, drifted: bool
 ) -> tuple[str, bool]:
     """Return the page's answer in words, and whether it is bad news: that nothing has come for long is, whatever came before."""
     if traffic is None:
@@ -239,7 +244,7 @@ def _sentence(
         told += f" Nothing has come for {words.age(quiet)}."
         bad = True
     if not bad and not broken and not traffic.fall:
-        odd = [item.name for item in health if item.state == "warn"]
+        odd = [*(["Drift"] if drifted else []), *(item.name for item in health if item.state == "warn")]
         more = f" and {len(odd) - 3} more" if len(odd) > 3 else ""
         told += f" Nothing has failed; worth a look: {words.listed(odd[:3])}{more}." if odd else " Nothing is wrong."
     return f"{head}{told}{trouble}", bad or broken

@@ -124,10 +124,10 @@ def test_what_is_to_be_looked_at_is_said_where_nothing_has_failed(tmp_path: Path
         asked = Question(HOUR, Scope(), "this time", NOW)
         view = overview.load(lambda: store, lambda: ops, no_engine, asked)
     odd = overview.Health("Upstream", "warn", "not configured")
-    told, bad = overview._sentence(view.traffic, (), [odd], asked, None)
-    assert told.endswith("Nothing has failed; worth a look: Upstream.")
+    told, bad = overview._sentence(view.traffic, (), [odd], asked, None, drifted=True)
+    assert told.endswith("Nothing has failed; worth a look: Drift and Upstream.")
     assert not bad
-    assert overview._sentence(view.traffic, (), [], asked, None)[0].endswith("Nothing is wrong.")
+    assert overview._sentence(view.traffic, (), [], asked, None, drifted=False)[0].endswith("Nothing is wrong.")
 
 
 def test_an_instance_that_another_took_the_place_of_is_not_to_be_looked_at(tmp_path: Path) -> None:
