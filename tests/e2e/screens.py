@@ -30,9 +30,9 @@ FLAGS = (
 )
 HEIGHTS = {390: 844}
 _PATIENCE_MS = 180_000  # a machine that does other work draws slowly
-_DRAWN = """!document.querySelector('[data-testid=stSkeleton]')
+DRAWN = """!document.querySelector('[data-testid=stSkeleton]')
     && [...document.querySelectorAll('[data-testid=stPlotlyChart]')].every((chart) => chart.querySelector('.main-svg'))"""
-_SETTLED = "document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'"
+SETTLED = "document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'"
 
 
 @contextmanager
@@ -57,16 +57,16 @@ def _shoot(  # noqa: PLR0917 - one caller
     tab.goto(f"{base_url}/{address}")
     tab.get_by_test_id("stApp").wait_for()
     tab.locator("h1").first.wait_for()
-    tab.wait_for_function(_SETTLED)
+    tab.wait_for_function(SETTLED)
     if button:
         tab.get_by_role("button", name=button).first.click()
         tab.wait_for_timeout(300)  # the click has to reach the server before the page can be busy
-        tab.wait_for_function(_SETTLED)
+        tab.wait_for_function(SETTLED)
     tab.wait_for_timeout(1_200)  # figures fade in
     # The page scrolls inside a container: a tall viewport shows it whole.
     tall = tab.evaluate("Math.max(...[...document.querySelectorAll('[data-testid=stMain]')].map(e => e.scrollHeight), 600)")
     tab.set_viewport_size({"width": width, "height": min(int(tall) + 8, 6_000)})
-    tab.wait_for_function(_DRAWN)
+    tab.wait_for_function(DRAWN)
     tab.wait_for_timeout(2_500)  # tables come into sight, and draw themselves
     wide = tab.evaluate("(() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollWidth - e.clientWidth })()")
     if wide > 1:
