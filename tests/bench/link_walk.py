@@ -76,11 +76,12 @@ def addresses(page: str) -> list[dict[str, str]]:
     found += [{"unknown": "1", "tab": "none", "range": "custom"}]
     if page == "traces":
         found += [{"trace": one} for one in (*NAMES, "zz" * 16, "00" * 16, "f" * 32, "F" * 32, "a" * 31, "٣" * 32)]
-        found += [{"q": one} for one in NAMES] + [{"outcome": one, "reason": one} for one in NAMES] + [{"min_ms": one} for one in NUMBERS]
+        found += [{"q": one} for one in NAMES] + [{"outcome": one, "reason": one} for one in NAMES]
+        found += [{"min_ms": one, "similarity_from": one, "similarity_to": one} for one in NUMBERS]
     if page == "audit":
         found += [{"before": one} for one in NUMBERS] + [{"act": one, "kind": one} for one in NAMES]
     if page in {"warmup", "regret"}:
-        found += [{"hours": one, "limit": one, "horizon": one} for one in NUMBERS]
+        found += [{"hours": one, "limit": one, "horizon": one, "space": one, "lifetime": one} for one in NUMBERS]
     if page in {"audit", "purge", "warmup", "sources", "regret"}:  # without a bar, or with little of one
         found = [one for one in found if not {"tenant", "model", "source", "tier", "since", "compare_from"} & one.keys()]
     return found

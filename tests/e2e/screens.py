@@ -31,9 +31,9 @@ FLAGS = (
 HEIGHTS = {390: 844}
 _TRIES, _TALLEST = 6, 8_000
 _PATIENCE_MS = 180_000  # a machine that does other work draws slowly
-_DRAWN = """!document.querySelector('[data-testid=stSkeleton]')
+DRAWN = """!document.querySelector('[data-testid=stSkeleton]')
     && [...document.querySelectorAll('[data-testid=stPlotlyChart]')].every((chart) => chart.querySelector('.main-svg'))"""
-_SETTLED = "document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'"
+SETTLED = "document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'"
 
 
 @contextmanager
@@ -58,11 +58,11 @@ def _shoot(  # noqa: PLR0917 - one caller
     tab.goto(f"{base_url}/{address}")
     tab.get_by_test_id("stApp").wait_for()
     tab.locator("h1").first.wait_for()
-    tab.wait_for_function(_SETTLED)
+    tab.wait_for_function(SETTLED)
     if button:
         tab.get_by_role("button", name=button).first.click()
         tab.wait_for_timeout(300)  # the click has to reach the server before the page can be busy
-        tab.wait_for_function(_SETTLED)
+        tab.wait_for_function(SETTLED)
     tab.wait_for_timeout(1_200)  # figures fade in
     tall = 0
     for _ in range(_TRIES):
@@ -72,7 +72,7 @@ def _shoot(  # noqa: PLR0917 - one caller
             break
         tall = min(found + 8, _TALLEST)
         tab.set_viewport_size({"width": width, "height": tall})
-        tab.wait_for_function(_DRAWN)
+        tab.wait_for_function(DRAWN)
         tab.wait_for_timeout(2_500)
     else:
         faults.append(f"the page is still growing at {tall} px")
@@ -80,7 +80,7 @@ def _shoot(  # noqa: PLR0917 - one caller
     if wide > 1:
         faults.append(f"the page is {wide} px wider than {width}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    tab.wait_for_function(_SETTLED)  # a page that reads again is pale
+    tab.wait_for_function(SETTLED)  # a page that reads again is pale
     tab.screenshot(path=str(path))
     context.close()
     return faults
