@@ -236,7 +236,7 @@ def _placing(scope: Scope, columns: Sequence[str], step_ms: int) -> list[dict[in
     of_model = scope.model is not None or "model" in columns
     if not (by_model and of_model) and len(rows) > 1 and any(step_ms % width == 0 for width in rows[0] if width > MINUTE_MS):
         return rows
-    if rows[0] in (_FAMILIES["totals"], _FAMILIES["parts"]):  # as few whoever many tenants there are
+    if rows[0] in (_FAMILIES["totals"], _FAMILIES["parts"]):  # as few however many tenants there are
         return [*by_model, *rows]
     return [*by_model, *_answering(scope, columns, ("places",)), *rows]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from app.adapters.base import EngineAdapter
 from app.errors import EngineUnavailable
-from app.views import drift, hit_rate, overview, sources, thresholds, traces
+from app.views import drift, hit_rate, overview, sources, thresholds, traces, why
 from app.views.question import Question
 from storage import spans
 from storage.payloads import pack
@@ -149,6 +149,19 @@ def measures(telemetry: Store, ops: Store, shown: Window, scope: Scope, now_ms: 
     }
 
 
+def of_one_tenant(telemetry: Store, ops: Store, shown: Window, now_ms: int) -> dict[str, Callable[[], object]]:
+    """Return the pages of the newest lookup's tenant, and why the rate of all changed."""
+    with telemetry.read() as connection:
+        tenant = connection.exec_driver_sql("SELECT tenant FROM lookups ORDER BY at_ms DESC LIMIT 1").scalar_one()
+    asked = Question(shown, Scope(tenant=tenant), "the window", now_ms)
+    before = shown.previous
+    return {
+        "Overview, one tenant": lambda: overview.load(lambda: telemetry, lambda: ops, no_engine, asked),
+        "Hit rate, one tenant": lambda: hit_rate.load(lambda: telemetry, lambda: ops, asked),
+        "Why": lambda: why.load(lambda: telemetry, lambda: ops, window=shown, before=before, before_name="before", scope=Scope()),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lookups", type=int, default=1_000_000)
@@ -179,7 +192,8 @@ def report(telemetry: Store, ops: Store, *, end_ms: int, hours: float, runs: int
     table: dict[str, list[tuple[float, float]]] = {}
     for length in shown.values():
         window = Window.of(end_ms - int(length * HOUR_MS), end_ms + 1)
-        for name, load in measures(telemetry, ops, window, Scope(), end_ms).items():
+        loads = measures(telemetry, ops, window, Scope(), end_ms) | of_one_tenant(telemetry, ops, window, end_ms)
+        for name, load in loads.items():
             took, worked = [], []
             for _ in range(runs):
                 started, cpu = time.perf_counter(), time.process_time()
