@@ -169,6 +169,9 @@ def steps(conn: Connection, window: Window, scope: Scope, *, scales: Mapping[str
     columns: list[ColumnElement[Any]] = [hits, eligible]
     columns += [literal(0), literal(0)] if scales is None else [found.c.hit_tokens, found.c.tokens]
     for at, name in enumerate(("saved_nusd", "spent_nusd")):
+        if scales is None:
+            columns.append(literal(0.0))
+            continue
         each = {model: scale[at] for model, scale in by_model.items()}
         columns.append(found.c[name] * (case(each, value=found.c.model, else_=0.0) if each else literal(alike[at])))
     query = select(bucket, *(func.sum(column) for column in columns)).where(eligible > 0).group_by(bucket).order_by(bucket)
