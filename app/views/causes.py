@@ -158,7 +158,7 @@ def _first_seen(rows: Sequence[Versions], owner: Callable[[Versions], str], valu
 
 def _values(seen: Mapping[str, int]) -> str:
     names = [words.one_line(name, 24) for name in sorted(seen)]
-    return words.listed(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return words.listed(names, most=3)
 
 
 def segment_name(segment: Segment) -> str:

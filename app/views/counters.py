@@ -297,8 +297,7 @@ def named(view: Counters, *, most: int = 3) -> str:
     told = sorted((rate for rate in totals(view) if rate.ratio is not None), key=lambda rate: -rate.queries)
     if not told:
         return ""
-    rest = f" and {len(told) - most} more" if len(told) > most else ""
-    return f"Sources that only count tell: {words.listed(map(_named, told[:most]))}{rest}."
+    return f"Sources that only count tell: {words.listed(map(_named, told), most=most)}."
 
 
 def _named(rate: Rate) -> str:

@@ -59,9 +59,8 @@ def _one(several: Sequence[Mark]) -> Mark:
     if len(several) == 1:
         return first
     places = sorted({mark.namespace for mark in several if mark.namespace})
-    of = f", of {words.listed(words.name(place, 24) for place in places[:3])}" if places else ""
-    more = f" and {len(places) - 3} more" if len(places) > 3 else ""
-    detail = f"{len(several)} times from {words.clock(first.at_ms)} to {words.clock(several[-1].at_ms)} UTC{of}{more}"
+    of = f", of {words.listed((words.name(place, 24) for place in places), most=3)}" if places else ""
+    detail = f"{len(several)} times from {words.clock(first.at_ms)} to {words.clock(several[-1].at_ms)} UTC{of}"
     return Mark("", first.at_ms, first.kind, "seen", "", "", detail)
 
 

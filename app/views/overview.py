@@ -245,8 +245,7 @@ def _sentence(
         bad = True
     if not bad and not broken and not traffic.fall:
         odd = [*(["Drift"] if drifted else []), *(item.name for item in health if item.state == "warn")]
-        more = f" and {len(odd) - 3} more" if len(odd) > 3 else ""
-        told += f" Nothing has failed; worth a look: {words.listed(odd[:3])}{more}." if odd else " Nothing is wrong."
+        told += f" Nothing has failed; worth a look: {words.listed(odd, most=3)}." if odd else " Nothing is wrong."
     return f"{head}{told}{trouble}", bad or broken
 
 

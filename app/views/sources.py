@@ -162,8 +162,7 @@ def _sentence(
     told += f", of which the {words.count(MOST_SENDERS)} senders heard last are shown" if number > len(found) else ""
     if silent:
         names = list(dict.fromkeys(words.name(source.service, 40) for source in silent))
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        told += f", {len(silent)} of them silent for more than two minutes: {words.listed(names[:_MOST_NAMED])}{more}"
+        told += f", {len(silent)} of them silent for more than two minutes: {words.listed(names, most=_MOST_NAMED)}"
     else:
         told += ", each service heard in the last two minutes"
     told += f"; {words.many(refused, 'span was', 'spans were')} rejected." if refused else "; nothing was rejected."

@@ -164,7 +164,9 @@ def spark(values: Sequence[float | None], *, top: float, most: int = 15, weights
     return "".join(drawn)
 
 
-def listed(items: Iterable[str]) -> str:
-    """Return `a`, `a and b`, `a, b and c`."""
+def listed(items: Iterable[str], *, most: int = 1_000) -> str:
+    """Return `a`, `a and b`, `a, b and c`; of more than `most` items `a, b and 2 more`."""
     words = list(items)
+    if len(words) > most:
+        words[most:] = [f"{count(len(words) - most)} more"]
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + f" and {words[-1]}" if words else ""

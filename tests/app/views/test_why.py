@@ -372,7 +372,7 @@ def test_changes_seen_in_lookups_are_marks_and_many_are_put_together() -> None:
     acted = [Mark(f"{n}", HOUR.start_ms + n * 1_000, "purge", "done", f"ns-{n % 5}", "ann") for n in range(200)]
     grouped = marks.with_changes(acted, events, HOUR)
     assert len(grouped) < 24
-    assert any(mark.detail.startswith("150 times from ") and mark.detail.endswith("of ns-0, ns-1 and ns-2 and 2 more") for mark in grouped)
+    assert any(mark.detail.startswith("150 times from ") and mark.detail.endswith("of ns-0, ns-1, ns-2 and 2 more") for mark in grouped)
     assert {mark.kind for mark in found} < {mark.kind for mark in grouped}
 
 

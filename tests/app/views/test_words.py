@@ -24,6 +24,11 @@ def test_ages_and_durations() -> None:
     assert [words.duration_ms(ms) for ms in (0.42, 12, 1_234, -5)] == ["0.42 ms", "12 ms", "1.23 s", "−5.00 ms"]
 
 
+def test_lists_are_read_as_one_sentence() -> None:
+    told = [words.listed("abcde"[:n], most=3) for n in range(6)]
+    assert told == ["", "a", "a and b", "a, b and c", "a, b, c and 1 more", "a, b, c and 2 more"]
+
+
 def test_control_characters_are_written_out() -> None:
     assert words.readable("a\u202eb\x00c\n") == "a⟨U+202E⟩b⟨U+0000⟩c\n"
     assert words.readable("👩\u200d🚀") == "👩\u200d🚀"
