@@ -194,7 +194,7 @@ def test_of_sampled_keys_each_interval_stands_beside_what_it_is_of(found: analys
     knobs = tuple(dataclasses.replace(knob, error=error) for knob in found.knobs)
     some = dataclasses.replace(found, sampled=sampled, knobs=knobs)
     row = regret.Row(Analysis("regret", "faq", "24h", NOW, 0, NOW, 9, {}, None), some)
-    view = regret.Regret("24h", NOW, "", False, (row,), (), row, None, None, ())
+    view = regret.Regret("24h", NOW, "", False, (row,), (), row, None, None, None, ())
     money = regret.dials(row, view)[0].detail
     assert money.index("95 % ") < money.index("; $")  # of the regret, and not of what was saved
     assert money.endswith(" was saved")

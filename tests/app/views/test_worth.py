@@ -293,7 +293,7 @@ def test_a_tier_s_own_rate_is_of_those_that_came_to_it() -> None:
     assert steps[11].name == "any other tier"
     assert "\u202e" not in steps[3].name
     assert len(steps[3].name) < 80
-    chart = rate_charts.funnel(steps)
+    chart = rate_charts.funnel(steps, {})
     assert "<a" not in chart.figure.to_json()
     assert len(chart.alt) < 1_000
 
