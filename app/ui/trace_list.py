@@ -73,7 +73,7 @@ def search(reasons: list[str]) -> Search:
                 format="%.4f",
                 key=f"similarity_{end}",
                 bind="query-params",
-                placeholder=f"Similarity {end}",
+                placeholder=f"Cosine {end}",
                 label_visibility="collapsed",
                 width=150,
             )
