@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
@@ -110,16 +109,18 @@ def offered() -> Iterator[None]:
     st.session_state[_DRAWN] = {}
     try:
         yield
-        offer()
+        offer("save_live")
     finally:
         st.session_state[_DRAWN] = around
 
 
-def offer() -> None:
+def offer(key: str = "save") -> None:
     shown = {alt: rows for alt, rows in _drawn().items() if rows}
     if not shown:
         return
-    with st.expander("Save the tables of this page", icon=":material/download:"):
+    with st.expander("Save the tables of this page", icon=":material/download:", key=key, on_change="rerun") as box:
+        if not box.open:
+            return
         for alt, rows in shown.items():
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 st.markdown(literal(alt), width="stretch")
@@ -128,23 +129,28 @@ def offer() -> None:
 
 def twin(rows: Sequence[Mapping[str, Any]], *, of: str, columns: Mapping[str, Any] | None = None, key: str = "") -> None:
     """Draw a chart's numbers in an expander beneath it, and offer them as files. of: the chart's title."""
-    with st.expander(f"Table: {of}"):
+    name = key or of
+    with st.expander(f"Table: {of}", key=f"{name}_table", on_change="rerun") as box:
         if rows:
             alt = f"The numbers of the chart: {of}"
             show(rows, alt=alt, columns=columns)
             _drawn().pop(alt, None)
-            files(rows, name=key or of)
+            if box.open:
+                files(rows, name=name)
         else:
             st.caption("No rows.")
 
 
 def files(rows: Sequence[Mapping[str, Any]], *, name: str) -> None:
-    """Draw the buttons that save rows as CSV and Parquet. The files are made when they are asked for."""
+    """Draw the buttons that save rows as CSV and Parquet, for what is open to be seen: both are made now.
+
+    What is made when it is asked for is gone when the page has read again meanwhile, and a click at that moment does nothing.
+    """
     with st.container(horizontal=True, gap="small"):
         for kind, made, media in (("csv", csv, "text/csv"), ("parquet", parquet, "application/vnd.apache.parquet")):
             st.download_button(
                 kind.upper() if kind == "csv" else kind.capitalize(),
-                data=partial(made, rows),
+                data=made(rows),
                 file_name=f"{name}.{kind}",
                 mime=media,
                 key=f"{name}_{kind}",

@@ -89,7 +89,6 @@ def panel(view: Why) -> None:
         parts = why_rows.part_rows(view)
         columns = {name: bar(name, width=110) for name in ("hit rate before", "now")}
         tables.show(parts, alt="Values of every dimension with their mix and rate part", columns=columns)
-        tables.files(parts, name="why")
 
 
 def changes(view: Why) -> None:

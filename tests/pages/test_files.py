@@ -52,21 +52,25 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def shown(page: str, monkeypatch: pytest.MonkeyPatch, **query: str) -> Shown:
     """Run a page through the router; note what it gives to Streamlit on the way there."""
     found = Shown()
-    table, button = st.dataframe, st.download_button
+    table, button, expander = st.dataframe, st.download_button, st.expander
 
     def dataframe(data: Any, **more: Any) -> Any:
         frame = pd.DataFrame(data)
         found.tables[more["alt"]] = frame[list(more.get("column_order") or frame.columns)]
         return table(data, **more)
 
-    def download_button(label: str, *, data: Any, file_name: str, **more: Any) -> Any:
+    def download_button(label: str, *, data: bytes, file_name: str, **more: Any) -> Any:
         assert file_name not in found.files, f"two files are called {file_name}"
-        found.files[file_name] = data()
+        found.files[file_name] = data  # made now: a page that reads again must not take it from a click
         return button(label, data=data, file_name=file_name, **more)
+
+    def opened(label: str, **more: Any) -> Any:
+        return expander(label, **{**more, "expanded": True})
 
     test = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=120).run()
     monkeypatch.setattr(st, "dataframe", dataframe)
     monkeypatch.setattr(st, "download_button", download_button)
+    monkeypatch.setattr(st, "expander", opened)
     test.switch_page(f"../pages/{page}.py")
     for name, value in query.items():
         test.query_params[name] = value
