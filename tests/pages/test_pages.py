@@ -108,9 +108,12 @@ def test_overview_draws_four_dials_each_with_its_definition_and_offers_its_table
     assert [text[:12] for text in told] == ["Hits \\/ \\(hi", "How varied t", "How far the ", "What a perfe"]
     texts = _texts(test)
     assert {"nothing to compare with", "not computed yet"} <= set(texts)  # neither is a 0
-    assert "Effect of each namespace on the change of the hit rate" not in texts  # nothing to compare: no table to save
-    assert "Health of the gateway and of each source of telemetry" in texts
     assert any(expander.label == "Save the tables of this page" for expander in test.expander)
+    assert "Health of the gateway and of each source of telemetry" not in texts
+    test.session_state["save_live"] = True  # opened
+    texts = _texts(test.run())
+    assert "Health of the gateway and of each source of telemetry" in texts
+    assert "Effect of each namespace on the change of the hit rate" not in texts  # nothing to compare: no table to save
 
 
 def test_preview_counts_what_the_engine_counts(environ: dict[str, str]) -> None:
