@@ -64,7 +64,7 @@ class Worker:
     def _tell(self, reason: str) -> None:
         now = self._ctx.clock()
         told, at_ms = self._told
-        if reason != told or now - at_ms >= TELL_MS:
+        if reason != told or _due(at_ms, now, TELL_MS):
             self._told = (reason, now)
             log.warning("the worker goes on, and could not do what it had to: %s", reason)
 
