@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from app.analysis.hit_rate import Counts, count
+from app.analysis.hit_rate import Counts
 from app.analysis.intervals import Difference, Ratio, widened
 from app.views import rates, why, words
 from storage.reads import hit_rate
@@ -48,8 +48,8 @@ def last(conn: Connection, window: Window, scope: Scope) -> Fall | None:
     fall = Fall(found[0], found[1].before_ratio, found[1].now_ratio)
     if fall.ratio < _LEAST:
         return None
-    same = Window(window.start_ms - _DAY_MS, window.end_ms - _DAY_MS)
-    then = count((row.outcome, row.lookups) for row in hit_rate.series(conn, same, scope, step_ms=step) if row.cache_kind == rates.RESPONSE)
+    same = window.shifted(_DAY_MS)
+    then = why.counted(conn, same, scope, hit_rate.totals(conn, same, scope))
     usual = then.hit_rate if then.eligible >= rates.FEW else None
     return None if usual and fall.nearer_after(usual.ratio) else fall
 
