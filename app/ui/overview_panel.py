@@ -7,25 +7,25 @@ from dataclasses import replace
 import streamlit as st
 
 from app.charts import latency, rates
-from app.ui import chrome, drift_panel, filters, handles, links, panels, regret_panel, states, tables, why_panel
+from app.ui import chrome, filters, handles, links, panels, regret_panel, states, tables, why_panel
 from app.ui.text import literal
 from app.views import drift_rows, marks, overview, overview_rows, regret, regret_past
 from app.views import rates as rates_view
+from app.views.drift import Drift
 from app.views.overview import Overview, Traffic
 from app.views.why import Why
 from storage.reads.window import Window
 
 
-def load(selection: filters.Selection, window: Window, now_ms: int, answer: Why) -> Overview:
-    drifted = drift_panel.load(selection, window).bad
-    return overview.load(handles.telemetry, handles.ops, handles.engine, selection.question(window, now_ms), answer, drifted=drifted)
+def load(selection: filters.Selection, window: Window, now_ms: int, answer: Why, mix: Drift) -> Overview:
+    return overview.load(handles.telemetry, handles.ops, handles.engine, selection.question(window, now_ms), answer, drifted=mix.bad)
 
 
-def draw(view: Overview, traffic: Traffic, selection: filters.Selection, answer: Why) -> None:
+def draw(view: Overview, traffic: Traffic, selection: filters.Selection, answer: Why, mix: Drift) -> None:
     """Draw everything that needs lookups, the answer first."""
     states.sampled(rates_view.sampled_note(traffic.counts))
     why_panel.line(answer, traffic.fall)
-    four(view, traffic, selection)
+    four(view, traffic, selection, mix)
     regret_panel.line(selection.scope, view.now_ms)
     marked = marks.with_changes(view.marks, answer.events, view.window)
     chart = rates.outcomes(traffic.buckets, view.window, marked)
@@ -43,7 +43,7 @@ def draw(view: Overview, traffic: Traffic, selection: filters.Selection, answer:
     panels.chart(chart, rows=overview_rows.latency_rows(traffic), key="latency", click=click)
 
 
-def four(view: Overview, traffic: Traffic, selection: filters.Selection) -> None:
+def four(view: Overview, traffic: Traffic, selection: filters.Selection, mix: Drift) -> None:
     """Draw hit rate, entropy, drift and regret, each from the analysis of its own page."""
     namespace, now = selection.scope.namespace, view.now_ms
     lost = regret.front(
@@ -52,7 +52,7 @@ def four(view: Overview, traffic: Traffic, selection: filters.Selection) -> None
     )
     if note := regret.whole_note(selection.scope):
         lost = replace(lost, detail=f"{lost.detail}; {note}")
-    chrome.dials([overview_rows.rate_dial(traffic), *drift_rows.front(drift_panel.load(selection, view.window), now), lost])
+    chrome.dials([overview_rows.rate_dial(traffic), *drift_rows.front(mix, now), lost])
 
 
 def _movers(traffic: Traffic, selection: filters.Selection) -> None:
